@@ -108,7 +108,7 @@ def _to_json(memory: FileMemory) -> dict[str, Any]:
 
 
 def _from_json(fields: Mapping[str, Any]) -> FileMemory:
-    texts, doubt = [str(one) for one in fields["texts"]], fields["doubt"]
+    texts, doubt = [str(text) for text in fields["texts"]], fields["doubt"]
     kept = {
         part: LastGood(None if number is None else texts[number], since)
         for part, (number, since) in fields["kept"].items()

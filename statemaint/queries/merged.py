@@ -111,7 +111,7 @@ def _note_loops(made: Merge) -> None:
     shared = groups({name: source.query for name, source in made.sources.items()})
     for name, source in made.sources.items():
         names = {name, *shared.get(source.query.together or "", ())}
-        own = {f"statemaint://{one}{end}" for one in names for end in ("", "/findings")}
+        own = {f"statemaint://{member}{end}" for member in names for end in ("", "/findings")}
         if (source.query.after or "").rstrip("/") in own:
             what = "the query's DAG updates this Asset itself, and would run forever"
             _note(made, source, what, "after")

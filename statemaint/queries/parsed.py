@@ -223,10 +223,10 @@ def _values(for_each: object) -> dict[str, tuple[str, ...]]:
 def _listed(name: object, listed: object) -> tuple[str, ...]:
     if not isinstance(listed, list) or not listed:
         raise PatternError(_KEY, f"{name} must be a list of texts with at least one element")
-    if not all(isinstance(one, str | int) and not isinstance(one, bool) for one in listed):
+    if not all(isinstance(item, str | int) and not isinstance(item, bool) for item in listed):
         what = f"{name} must be a list of texts (in quotes, where YAML reads one as something else)"
         raise PatternError(_KEY, what)
-    return tuple(str(one) for one in listed)
+    return tuple(str(item) for item in listed)
 
 
 def _filled(key: str, value: Any, chosen: Mapping[str, str]) -> Any:

@@ -177,7 +177,9 @@ class _Reading:
         self, kept: Mapping[Part, LastGood], good: Mapping[str, QuerySource]
     ) -> Iterator[tuple[str, QuerySource]]:
         """Yields the queries of the last good versions of entries with mistakes."""
-        texts = {(path, one.text): None for (path, _), one in kept.items() if one.text is not None}
+        texts = {
+            (path, last.text): None for (path, _), last in kept.items() if last.text is not None
+        }
         for path, text in texts:
             old = self._parse(path, text)
             for name, (key, query) in old.queries.items():
@@ -189,7 +191,7 @@ class _Reading:
         self, made: Merge, kept: Mapping[Part, LastGood], sources: Mapping[str, QuerySource]
     ) -> tuple[tuple[BrokenEntry, ...], list[Problem]]:
         """Returns the broken entries, and the mistakes outside of them."""
-        maintained = {each.part for each in sources.values() if each.kept is not None}
+        maintained = {source.part for source in sources.values() if source.kept is not None}
         broken, general = [], self.problems
         for (path, name), problems in made.problems.items():
             part, entry = (path, name), name.removeprefix(entry_part(""))
