@@ -109,7 +109,9 @@ def _reason(diagnosis: Diagnosis, spark: str | None) -> str | None:
         condition = f"with Spark {spark}" if spark else f"unless its Spark is {since} or later"
         return f"the query would not restart {condition}: {reasons(diagnosis.findings)}"
     if diagnosis.misplaced or diagnosis.doubtful:
-        of_rows = [one for one in diagnosis.findings if one.code.about.subject is Subject.ROWS]
+        of_rows = [
+            finding for finding in diagnosis.findings if finding.code.about.subject is Subject.ROWS
+        ]
         why = reasons(of_rows or diagnosis.findings)
         return f"the query would restart with rows that may be wrong: {why}"
     return None

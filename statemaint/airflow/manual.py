@@ -79,7 +79,7 @@ def _verify_dag(reading: QueriesReading) -> DAG:
         @our_task("verify", None, pool=names.POOL)
         def verify() -> dict[str, Any]:
             with _working(reading, params, "verify") as (chosen, storage, _):
-                share = [int(one) for one in (chosen["sample"] or "").split("/") if one]
+                share = [int(number) for number in (chosen["sample"] or "").split("/") if number]
                 sample = (share[0], share[1]) if share else None
                 result = verified(storage, deep=chosen["deep"], sample=sample)
                 _log.info(result.line)

@@ -98,7 +98,7 @@ def verified(storage: Storage, *, deep: bool, sample: tuple[int, int] | None) ->
         "healthy": result.healthy,
         "versions_checked": result.versions_checked,
         "versions": result.versions,
-        "broken": [one for one in findings if one["damage"]],
+        "broken": [finding for finding in findings if finding["damage"]],
         "todo": texts.steps(findings, storage.root),
     }
     failed = None if result.healthy else Failure(reasons(result.findings))
@@ -165,9 +165,9 @@ def _recovered(storage: Storage, done: RecoveryReport) -> Applied:
     )
     figures = {
         "snapshots_written": len(done.written),
-        "bytes_written": sum(one.bytes for one in done.written),
+        "bytes_written": sum(snapshot.bytes for snapshot in done.written),
         "files_deleted": len(done.removed),
-        "bytes_deleted": sum(one.entry.size for one in done.removed),
+        "bytes_deleted": sum(step.entry.size for step in done.removed),
     }
     return Applied(document, log, _remaining(done.plan), figures)
 

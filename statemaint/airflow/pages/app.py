@@ -158,7 +158,7 @@ def _record(
     dag_id: str, query: str | None, session: Session
 ) -> tuple[QueryRecord, list[QueryRecord]]:
     of_dag = records(session, {dag_id}, dag_id)
-    requested = [one for one in of_dag if query in (None, one.query)]
+    requested = [record for record in of_dag if query in (None, record.query)]
     if not requested:
         what = f"maintains no query {query!r}" if of_dag else "maintains no query"
         raise UnknownQueryError(

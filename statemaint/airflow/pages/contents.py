@@ -84,7 +84,7 @@ def looked_at_now(
     """Returns the current state of a query's checkpoint, with the findings of its last run."""
     _, plan = plan_checkpoint(storage, policy, dry=True)
     units, findings = planned_units(plan), findings_json(plan.all_findings)
-    damage = sum(one.damage for one in plan.findings)
+    damage = sum(finding.damage for finding in plan.findings)
     about = {
         "query": record.query,
         "verdict": plan.verdict.value,

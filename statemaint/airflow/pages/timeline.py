@@ -99,7 +99,9 @@ def _timeline(plan: StorePlan, most: int) -> StoreTimeline:
             for action in plan.actions
             if isinstance(action, Attest)
         ),
-        findings=tuple((one.code.value, one.detail, one.damage) for one in plan.findings),
+        findings=tuple(
+            (finding.code.value, finding.detail, finding.damage) for finding in plan.findings
+        ),
         left_out=len(files) - len(shown),
         withheld=tuple(map(str, by_reason(plan.withheld))),
     )
