@@ -112,9 +112,7 @@ def _bases(context, builder, signature, data, starts, first):
     payload = _data(context, builder, signature.args[0], data)
     listed = _data(context, builder, signature.args[1], starts)
     numbers = [builder.add(first, _INT(lane)) for lane in range(LANES)]
-    return [
-        builder.gep(payload, [builder.load(builder.gep(listed, [number]))]) for number in numbers
-    ]
+    return [builder.gep(payload, [builder.load(builder.gep(listed, [index]))]) for index in numbers]
 
 
 def _spread(builder, number):
