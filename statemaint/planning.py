@@ -71,7 +71,7 @@ def chains_at(checkpoint: Checkpoint, batch: int, refused: str) -> tuple[tuple[S
     """
     if batch not in checkpoint.batches:
         raise not_committed(checkpoint.root, batch, checkpoint.batches)
-    for finding in sorted(damage(checkpoint), key=lambda one: (one.code, one.detail)):
+    for finding in sorted(damage(checkpoint), key=lambda finding: (finding.code, finding.detail)):
         if not finding.batches or batch in finding.batches:
             detail = f"{refused}: {finding.detail}"
             raise DamagedError(checkpoint.root, detail, code=finding.code.value)

@@ -74,7 +74,7 @@ class Diagnosis(Displayed):
         """
         checkpoint, version = self.checkpoint, self.checkpoint.target
         needed = checkpoint.needed(version) if version else ()
-        if version is None or any(one.damage for one in checkpoint.findings):
+        if version is None or any(finding.damage for finding in checkpoint.findings):
             return 0, len(needed)
         broken = {
             finding.store
@@ -89,7 +89,13 @@ class Diagnosis(Displayed):
     @property
     def unread(self) -> int:
         """Returns the number of stores that could not be listed or read: no verdict covers them."""
-        return len({x.store for x in self.findings if x.code is FindingCode.STORAGE_FAILED})
+        return len(
+            {
+                finding.store
+                for finding in self.findings
+                if finding.code is FindingCode.STORAGE_FAILED
+            }
+        )
 
     @property
     def speed(self) -> float | None:
@@ -136,7 +142,7 @@ class Diagnosis(Displayed):
 
     @property
     def counts(self) -> Counter[FindingCode]:
-        return Counter(one.code for one in self.findings if one.damage)
+        return Counter(finding.code for finding in self.findings if finding.damage)
 
     @property
     def goes_back_to(self) -> int | None:
@@ -147,22 +153,22 @@ class Diagnosis(Displayed):
         a snapshot there is none: a rollback would move the snapshot away, which may be all that
         remains of the right state. Nor is there one while something blocks every batch.
         """
-        blocked = any(one.code.about.blocks is Blocks.EVERY_BATCH for one in self.blockers)
-        blocked |= any(one.code is FindingCode.BLOCKED_NAME for one in self.findings)
+        blocked = any(finding.code.about.blocks is Blocks.EVERY_BATCH for finding in self.blockers)
+        blocked |= any(finding.code is FindingCode.BLOCKED_NAME for finding in self.findings)
         if self.disputed or blocked:
             return None
-        right = [one for one in self.loadable if not self.misplaced or one in self.right]
+        right = [batch for batch in self.loadable if not self.misplaced or batch in self.right]
         return newest_to_go_back_to(self.checkpoint, self.findings, right)
 
     @property
     def doubtful(self) -> bool:
         """Returns whether a file that loads does not match a checksum that Spark does not read."""
-        return any(is_doubt(one) for one in self.findings)
+        return any(is_doubt(finding) for finding in self.findings)
 
     @property
     def misplaced(self) -> bool:
         """Returns whether rows of the newest version are known to be wrong."""
-        return any(one.code.about.subject is Subject.ROWS for one in self.findings)
+        return any(finding.code.about.subject is Subject.ROWS for finding in self.findings)
 
     @property
     def next(self) -> tuple[str, ...]:
@@ -184,7 +190,9 @@ class Diagnosis(Displayed):
     @property
     def _tidying(self) -> Iterator[str]:
         for code in FindingCode:
-            paths = {one.path for one in self.findings if one.code is code and one.path}
+            paths = {
+                finding.path for finding in self.findings if finding.code is code and finding.path
+            }
             if code.about.tidy and paths:
                 yield code.about.tidy.format(paths=_some(paths))
 
@@ -203,17 +211,17 @@ class Diagnosis(Displayed):
             )
         elif not any(code.about.by_hand for code in self.counts):
             first = "what repair leaves" if self._repairable else "this"
-            paths = {one.path for one in self.findings if one.damage and one.path}
+            paths = {finding.path for finding in self.findings if finding.damage and finding.path}
             way = f"restore {_some(paths)} from a copy"
             yield f"{first} cannot be repaired from the remaining files: {way}"
 
     def _can_be_saved(self, batch: int) -> bool:
         """Returns whether a savepoint of a loadable batch has all it needs, as far as is known."""
         return (batch == 0 or batch - 1 in self.checkpoint.offsets) and not any(
-            one.damage
-            and (batch in one.batches or not one.batches)
-            and max(batch_in(one.path or "", log) for log in ("offsets", "commits")) <= batch
-            for one in self.findings
+            finding.damage
+            and (batch in finding.batches or not finding.batches)
+            and max(batch_in(finding.path or "", log) for log in ("offsets", "commits")) <= batch
+            for finding in self.findings
         )
 
     @property
@@ -226,7 +234,7 @@ class Diagnosis(Displayed):
             rows = "rows in a wrong partition or a join's stores that disagree (see --deep)"
             unchecked.append(rows)
         rocks = [store.rocks for store in self.checkpoint.stores]
-        if any(one is None or not one.ids for one in rocks):
+        if any(of_store is None or not of_store.ids for of_store in rocks):
             unchecked.append("a whole change in another one's place above the newest snapshot")
             unchecked.append("operators that left no trace, and operators of another query")
         return tuple(unchecked)

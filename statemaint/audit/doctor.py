@@ -44,8 +44,8 @@ def doctor(
     verified = with_self_repair(reading, verified, workers=workers)
     checkpoint = verified.checkpoint
     chains = _newest(checkpoint)
-    longest = max(chains, key=lambda one: (len(one[1].deltas), one[1].size), default=None)
-    largest = max(chains, key=lambda one: _stored(*one), default=None)
+    longest = max(chains, key=lambda pair: (len(pair[1].deltas), pair[1].size), default=None)
+    largest = max(chains, key=lambda pair: _stored(*pair), default=None)
     took = _measured(reading, checkpoint, longest)
     every = chains and len(chains) == len(checkpoint.needed(checkpoint.resumes))
     loadable = tuple(_loadable(checkpoint, verified.findings))
@@ -59,7 +59,7 @@ def doctor(
         took=took,
         versions_checked=verified.versions_checked,
         largest=took if largest is longest else _measured(reading, checkpoint, largest),
-        total=sum(_stored(*one) for one in chains) if every else None,
+        total=sum(_stored(*pair) for pair in chains) if every else None,
         slots=slots,
         disputed=tuple(_disputed(checkpoint, verified.findings)),
         right=tuple(_right(reading, verified, loadable, workers)),
@@ -77,15 +77,17 @@ def _waits(
     policy = PRESETS["safe"]
     if longest and len(longest[1].deltas) >= policy.min_deltas_for_snapshot:
         withheld = plan(checkpoint, policy, storage.now()).withheld
-        yield from map(str, by_reason(one for one in withheld if one.store == longest[0].id))
+        yield from map(
+            str, by_reason(snapshot for snapshot in withheld if snapshot.store == longest[0].id)
+        )
 
 
 def _disputed(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator[str]:
-    wrong = {one.path for one in findings if one.code is FindingCode.SNAPSHOT_MISMATCH}
+    wrong = {finding.path for finding in findings if finding.code is FindingCode.SNAPSHOT_MISMATCH}
     for store in checkpoint.stores:
-        for one in judge(store, checkpoint).disputed:
-            if one.path in wrong and not one.by_query:
-                yield f"{one.path} disagrees with the log: {one.why}"
+        for suspect in judge(store, checkpoint).disputed:
+            if suspect.path in wrong and not suspect.by_query:
+                yield f"{suspect.path} disagrees with the log: {suspect.why}"
 
 
 def _right(
@@ -95,7 +97,7 @@ def _right(
     workers: Workers | int | None,
 ) -> Iterator[int]:
     """Yields the newest batch whose rows are right, if those of the newest version are not."""
-    if any(one.code.about.subject is Subject.ROWS for one in verified.findings):
+    if any(finding.code.about.subject is Subject.ROWS for finding in verified.findings):
         threads = Workers.of(workers).number or storage.parallel
         newest = newest_right(storage, verified.checkpoint, loadable, threads=threads)
         yield from () if newest is None else (newest,)
@@ -106,7 +108,7 @@ def _loadable(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator
     if required is None or target is None or checkpoint.provider is Provider.UNKNOWN:
         return
     spoiled = spoiled_batches(findings)
-    loads = [(one.id, one.versions.loadable(required, target)) for one in checkpoint.stores]
+    loads = [(store.id, store.versions.loadable(required, target)) for store in checkpoint.stores]
     for batch in checkpoint.batches:
         version = version_of(batch)
         needed = (loaded for store, loaded in loads if checkpoint.asks(store, version))

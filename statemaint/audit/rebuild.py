@@ -198,7 +198,7 @@ class _Rebuild:
         else:
             chain = self._chain(version)
             errors = [*self._once(chain.base, self._snapshot)] if chain.base else []
-            errors += (error for one in chain.deltas for error in self._once(one, self._delta))
+            errors += (error for file in chain.deltas for error in self._once(file, self._delta))
         self.below = version, errors
         return [*errors]
 
@@ -305,8 +305,8 @@ class _Rebuild:
     def _in_doubt(self, chain: Chain) -> bool:
         if chain.base and self._is_suspect(chain.base):
             return True
-        doubtful = (one for one in self.suspects.values() if not one.by_query)
-        replaced = {version for one in doubtful for version in one.replaced}
+        doubtful = (suspect for suspect in self.suspects.values() if not suspect.by_query)
+        replaced = {version for suspect in doubtful for version in suspect.replaced}
         return any(chain.start < version <= chain.version for version in replaced)
 
     def _chain(self, version: int) -> Chain:
@@ -355,5 +355,5 @@ def spoiled(store: Store, path: str, checkpoint: Checkpoint) -> Iterator[int]:
     first, last = checkpoint.span
     parts = store.rocks.parts if store.rocks else {}
     through = {path, *(snapshot for snapshot, named in parts.items() if path in named)}
-    batches = (batches_through(store.versions, one, first, last) for one in through)
+    batches = (batches_through(store.versions, file_path, first, last) for file_path in through)
     yield from sorted({batch for through_one in batches for batch in through_one})

@@ -131,11 +131,11 @@ def passed_over(
     In HDFS-backed stores a directory that is named like a snapshot also makes this fail. `again`
     verifies the checkpoint once more without these snapshots.
     """
-    folders = {one.path for one in findings if one.path and names_snapshot(one)}
+    folders = {finding.path for finding in findings if finding.path and names_snapshot(finding)}
     if folders and checkpoint.provider is Provider.HDFS_BACKED:
         return None
     bad = frozenset(folders | {*_bad_snapshots(checkpoint, findings)})
-    headless = any(one.code is FindingCode.LINEAGE_BROKEN for one in findings)
+    headless = any(finding.code is FindingCode.LINEAGE_BROKEN for finding in findings)
     if not (bad or headless):
         return None
     sides = {

@@ -29,7 +29,7 @@ class StoreResult:
     findings: tuple[Finding, ...]
 
     def holds(self, store: Store, *, lineages: bool) -> bool:
-        codes = {one.code for one in self.findings}
+        codes = {finding.code for finding in self.findings}
         # Without the demand for zips, lineages that led somewhere still do.
         like = self.lineages == lineages or (
             self.lineages and FindingCode.LINEAGE_BROKEN not in codes
@@ -75,8 +75,8 @@ class Results:
         stores: Iterable[StoreResult],
         units: Iterable[UnitResult],
     ) -> "Results":
-        by_store = {one.store.id: (one,) for one in stores}
-        return cls(_facts(checkpoint), depth, by_store, {one.id: (one,) for one in units})
+        by_store = {result.store.id: (result,) for result in stores}
+        return cls(_facts(checkpoint), depth, by_store, {result.id: (result,) for result in units})
 
     def __add__(self, other: "Results") -> "Results":
         """Returns both results; only the first ones if facts or depth differ."""
@@ -90,11 +90,11 @@ class Results:
 
     def store(self, store: Store, *, lineages: bool) -> StoreResult | None:
         results = self.stores.get(store.id, ())
-        return next((one for one in results if one.holds(store, lineages=lineages)), None)
+        return next((result for result in results if result.holds(store, lineages=lineages)), None)
 
     def unit(self, stores: tuple[Store, ...]) -> UnitResult | None:
         results = self.units.get(stores[0].id.unit, ())
-        return next((one for one in results if one.holds(stores)), None)
+        return next((result for result in results if result.holds(stores)), None)
 
 
 NO_RESULTS = Results()

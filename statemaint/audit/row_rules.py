@@ -75,10 +75,10 @@ def check_units(
     stop: Callable[[], object] = nothing,
 ) -> list[UnitResult]:
     """Returns the result for the rows of each partition, ascending; reuses the known ones."""
-    if checkpoint.target is None or any(one.damage for one in checkpoint.findings):
+    if checkpoint.target is None or any(finding.damage for finding in checkpoint.findings):
         return []
     needed = checkpoint.needed(checkpoint.target)
-    units = (tuple(group) for _, group in groupby(needed, key=lambda one: one.id.unit))
+    units = (tuple(group) for _, group in groupby(needed, key=lambda store: store.id.unit))
     check = partial(_unit, storage, checkpoint)
     jobs = [Job(partial(check, stores, known), noun="partition") for stores in units]
     return in_turn(jobs, threads=threads, stop=stop)
@@ -103,7 +103,7 @@ def newest_right(
 ) -> int | None:
     """Returns the newest of some batches whose rows are all right; reads one after another."""
     for batch in sorted(batches, reverse=True):
-        until = tuple(one for one in checkpoint.batches if one <= batch)
+        until = tuple(earlier for earlier in checkpoint.batches if earlier <= batch)
         at = replace(checkpoint, batches=until, findings=())
         if not any(check_rows(storage, at, threads=threads)):
             return batch
@@ -186,7 +186,9 @@ class _RowCheck:
         self._partitions = checkpoint.counts.get(checkpoint.committed or 0, now)
         self._numbers = _NUMBER if state.families else 0
         wrapping = Wrapping(self._numbers, checkpoint.row_checksums, state.delimiter)
-        operator = {one.id: one for one in checkpoint.operators}.get(store.id.operator)
+        operator = {operator.id: operator for operator in checkpoint.operators}.get(
+            store.id.operator
+        )
         self._rules: dict[str | None, _Rules] = {}
         for name, stored in schemas.items():
             called = name or store.id.store

@@ -70,8 +70,8 @@ def _unwitnessed(
     Our snapshots may have been folded from today's log; those of executors were not.
     """
     version = finding.version or 0
-    above = (one.version for one in store.theirs if one.entry.path not in wrong)
-    until = min((one for one in above if one > version), default=None)
+    above = (snapshot.version for snapshot in store.theirs if snapshot.entry.path not in wrong)
+    until = min((newer for newer in above if newer > version), default=None)
     in_doubt = (batch for batch in checkpoint.batches if batch > batch_of(version))
     batches = (batch for batch in in_doubt if until is None or batch < batch_of(until))
     return replace(finding, batches=tuple(batches))

@@ -238,11 +238,13 @@ class _StoreCheck:
         if store.unread:
             return StoreResult(store, self.lineages, 0, store.findings)
         source = Source.of(self.storage, store, checkpoint, ahead=self.ahead)
-        findings = [one for one in diagnose(store, checkpoint) if one.code not in _OF_SUSPECTS]
+        findings = [
+            finding for finding in diagnose(store, checkpoint) if finding.code not in _OF_SUSPECTS
+        ]
         findings += check_suspects(source, self.engine, store, checkpoint)
         deltas = needed_deltas(store, checkpoint)
         if self.depth is Depth.HEADERS:  # larger ones are not read whole
-            deltas = (one for one in deltas if one.entry.size <= _READ_WHOLE)
+            deltas = (delta for delta in deltas if delta.entry.size <= _READ_WHOLE)
         with source.fetching(deltas) as near:
             checked, of_files, read = rebuild(
                 near, self.engine, store, checkpoint, self.depth, lineages=self.lineages
@@ -266,7 +268,7 @@ def _doubtful(
 ) -> frozenset[Finding | tuple[FindingCode, str | None]]:
     """Returns what a second look has to confirm, as the query may be running."""
     checkpoint, of_logs = seen
-    return damage(checkpoint) | {(one.code, one.path) for one in of_logs}
+    return damage(checkpoint) | {(finding.code, finding.path) for finding in of_logs}
 
 
 def _purged(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:

@@ -86,7 +86,7 @@ def _must_be_the_same_log(storage: Storage, planned: Store, target: int) -> None
     """
     why = "was written after the run was planned: the query was rewound"
     entries = {file.entry.path: file.entry for file in planned.files}
-    stores = scan(storage, lambda one: one == planned.id).stores
+    stores = scan(storage, lambda store_id: store_id == planned.id).stores
     if not any(store.files for store in stores):
         raise Superseded(planned.id.directory, "no longer exists")
     for store in stores:
@@ -142,8 +142,10 @@ class Neighbours:
         self._known[_folder(path)] = path
 
     def _newest(self, folder: str) -> str | None:
-        inside = (one for one in self.storage.list(folder) if _folder(one.path) == folder)
-        newest = max(((rank, one.path) for one in inside if (rank := _rank(one))), default=None)
+        inside = (entry for entry in self.storage.list(folder) if _folder(entry.path) == folder)
+        newest = max(
+            ((rank, entry.path) for entry in inside if (rank := _rank(entry))), default=None
+        )
         if newest:
             return newest[1]
         commit = newest_commit(self.storage)

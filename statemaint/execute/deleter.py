@@ -58,7 +58,7 @@ class Deleter:
             self._tables_must_stand(page)
             self.record.settle(page, trash=trash is not None)
             if trash:
-                newest = max(one.version for one in deletes)
+                newest = max(delete.version for delete in deletes)
                 world, proof = None if start else store, self._proof
                 trash.note(page, world, target=context.target, gone=newest, proof=proof)
             # As late as possible, once a page: the lease, the pins, then the commit.
@@ -85,25 +85,27 @@ class Deleter:
 
         # One call may remove in any order, but no checksum may outlive its file, and no shared
         # file may be removed before the snapshot that needs it.
-        for rank in sorted({one.rank for one in page}):
-            some = [one for one in page if one.rank == rank]
+        for rank in sorted({delete.rank for delete in page}):
+            ranked = [delete for delete in page if delete.rank == rank]
             try:
                 if trash:
-                    trash.take(some, before=before, after=removed.append)
+                    trash.take(ranked, before=before, after=removed.append)
                     continue
-                storage.delete_all([one.path for one in some], before=before)
+                storage.delete_all([delete.path for delete in ranked], before=before)
             except (StorageError, Superseded):
-                removed += self._missing([one for one in some if one not in removed])
+                removed += self._missing([delete for delete in ranked if delete not in removed])
                 raise
-            removed += some
+            removed += ranked
 
     def _missing(self, deletes: Sequence[Delete]) -> list[Delete]:
         """Returns the files that no longer exist after a failure, as far as it is seen."""
         try:
-            there = {one.path for one in self.context.storage.list(self.record.store.id.directory)}
+            there = {
+                entry.path for entry in self.context.storage.list(self.record.store.id.directory)
+            }
         except StorageError:
             return []
-        return [one for one in deletes if one.path not in there]
+        return [delete for delete in deletes if delete.path not in there]
 
     def _must_stand(self, page: Page) -> None:
         """Checks what is relied on until all of it was checked within a short time.
@@ -141,13 +143,13 @@ class Deleter:
         They gave the version when they were folded; once one is changed, the stale snapshot is the
         only right state.
         """
-        chains = [one.instead for one in page if one.instead]
+        chains = [delete.instead for delete in page if delete.instead]
         if not chains:
             return
         record = self.record
         there = set(self.context.storage.list(record.store.id.directory))
         for chain in chains:
-            if lacking := [one.path for one in record.inputs_of(chain) if one not in there]:
+            if lacking := [entry.path for entry in record.inputs_of(chain) if entry not in there]:
                 why = f"version {chain.version} is loaded from it once a stale snapshot is deleted"
                 raise Superseded(lacking[0], f"{why}; it was replaced or is missing")
 
@@ -156,22 +158,22 @@ class Deleter:
         if not self.base or not self.record.store.rocks or not _relies_on_base(page):
             return
         named = self.record.tables_of(self.base)
-        folders = {one.path.rpartition("/")[0] for one in named}
+        folders = {table.path.rpartition("/")[0] for table in named}
         storage = self.context.storage
         there = {entry for folder in sorted(folders) for entry in storage.list(folder)}
-        if lacking := sorted(one.path for one in named if one not in there):
+        if lacking := sorted(table.path for table in named if table not in there):
             raise Superseded(lacking[0], f"{self.base} needs it; it was replaced or is missing")
 
     def _no_other_snapshot(self, page: Page) -> None:
         """Checks again that no snapshot outside the plan needs an SST file of the page."""
-        if all(one.version for one in page):
+        if all(delete.version for delete in page):
             return
         record = self.record
-        used = {table.path for one in record.placed for table in record.tables[one.path]}
-        if used := used & {one.path for one in page}:
+        used = {table.path for entry in record.placed for table in record.tables[entry.path]}
+        if used := used & {delete.path for delete in page}:
             raise Superseded(min(used), "a snapshot of this run refers to it")
         record.must_have_no_newcomer()
 
 
 def _relies_on_base(deletes: Page) -> bool:
-    return any(one.reason in RELY_ON_BASE for one in deletes)
+    return any(delete.reason in RELY_ON_BASE for delete in deletes)

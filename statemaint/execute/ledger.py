@@ -47,21 +47,29 @@ class Ledger:
     ) -> None:
         """Notes files about to be deleted or trashed, `after` lines of what was done before."""
         how = {"trash": True} if trash else {}
-        lines = [self._line({**action_json(one), **_listed(one.entry), **how}) for one in deletes]
+        lines = [
+            self._line({**action_json(delete), **_listed(delete.entry), **how})
+            for delete in deletes
+        ]
         self._add(ledger_of(deletes[0].store.unit), [*after, *lines])
 
     def adding(self, batch: int) -> None:
         self.storage.append(BOOTSTRAP, self._line({"action": "bootstrap", "batch": batch}))
 
     def restoring(self, run: str, files: Sequence[Mapping[str, Any]]) -> None:
-        lines = [self._line({"action": "restore", **one, "of": run}) for one in files]
+        lines = [self._line({"action": "restore", **file, "of": run}) for file in files]
         self._add(UNDO, lines)
 
     def removing(self, verb: str, removes: Sequence[Remove]) -> None:
         """Notes files that are about to be moved to the trash at the operator's request."""
         files = [
-            {"path": one.path, "reason": one.reason.value, **_listed(one.entry), "trash": True}
-            for one in removes
+            {
+                "path": remove.path,
+                "reason": remove.reason.value,
+                **_listed(remove.entry),
+                "trash": True,
+            }
+            for remove in removes
         ]
         self._add(verb, [self._line({"action": "remove", **file}) for file in files])
 
@@ -71,7 +79,7 @@ class Ledger:
             snapshot.entry,
             snapshot.attestation,
             checksum=snapshot.checksum.path if snapshot.checksum else None,
-            **({"parts": [one.path for one in snapshot.parts]} if snapshot.parts else {}),
+            **({"parts": [part.path for part in snapshot.parts]} if snapshot.parts else {}),
         )
 
     def attested(self, action: Attest, entry: Entry, proof: Attestation) -> bytes:

@@ -32,9 +32,13 @@ def log_of(files: Iterable[StateFile]) -> tuple[Versioned, ...]:
 
 def log_entries(storage: Storage, operators: Iterable[int]) -> Iterator[Entry]:
     """Yields the entries of the query's logs and of the operators' metadata."""
-    folders = ("commits", "offsets", *(f"state/{one}/_metadata/v2" for one in sorted(operators)))
+    folders = (
+        "commits",
+        "offsets",
+        *(f"state/{operator}/_metadata/v2" for operator in sorted(operators)),
+    )
     for folder in folders:
-        yield from (one for one in storage.list(folder) if is_log_entry(one.path))
+        yield from (entry for entry in storage.list(folder) if is_log_entry(entry.path))
 
 
 def is_log_entry(path: str) -> bool:
@@ -165,16 +169,16 @@ def rolled_back(storage: Storage, plan: RecoveryPlan, checkpoint: Checkpoint) ->
     if plan.verb is not RecoveryVerb.ROLLBACK or plan.batch is None:
         return None
     version = version_of(plan.batch)
-    removed = {one.path: one.entry for one in plan.removes if is_log_entry(one.path)}
+    removed = {remove.path: remove.entry for remove in plan.removes if is_log_entry(remove.path)}
     operators = {store.id.operator for store in checkpoint.stores}
-    remaining = [one for one in log_entries(storage, operators) if one.path not in removed]
+    remaining = [entry for entry in log_entries(storage, operators) if entry.path not in removed]
     newest = [
         file for store in checkpoint.stores for file in log_of(store.files)
         if file.version == version
     ]  # fmt: skip
     return LogWorld(
         version,
-        left=tuple(sealed(storage, one) for one in remaining),
-        removed=tuple(sealed(storage, one) for one in removed.values()),
+        left=tuple(sealed(storage, entry) for entry in remaining),
+        removed=tuple(sealed(storage, entry) for entry in removed.values()),
         newest=tuple(_witnessed(storage, file.entry) for file in newest),
     )

@@ -104,8 +104,12 @@ def bytes_read(plan: StorePlan) -> int:
 
 def chains_of(plan: StorePlan) -> tuple[Chain, ...]:
     chains = [action.chain for action in plan.actions if isinstance(action, WriteSnapshot)]
-    chains += [one.instead for one in plan.actions if isinstance(one, Delete) and one.instead]
-    chains += [one.against for one in plan.actions if isinstance(one, Attest) and one.against]
+    chains += [
+        action.instead for action in plan.actions if isinstance(action, Delete) and action.instead
+    ]
+    chains += [
+        action.against for action in plan.actions if isinstance(action, Attest) and action.against
+    ]
     return tuple(chains)
 
 
@@ -220,7 +224,7 @@ class StoreExecutor:
 
     def _note_uploads(self) -> None:
         """Records executors' snapshots that the ledger lacks, before any can be deleted."""
-        kinds = {type(one) for one in self.plan.actions}
+        kinds = {type(action) for action in self.plan.actions}
         if WriteSnapshot in kinds:  # uploads are recorded when these are announced
             return
         if (self.plan.unnoted or Delete in kinds) and self.record.noted != self.record.uploads:

@@ -70,14 +70,14 @@ class Trash:
         files from their places, `after` with each file that is no longer in its place, as far as
         that is known.
         """
-        by_path = {self.path_of(one.entry): one for one in deletes}
+        by_path = {self.path_of(delete.entry): delete for delete in deletes}
         for path in by_path.keys() & self._there:
             before()
             self.put(by_path[path].entry)
             after(by_path.pop(path))
         with self._lock:
             self._there.update(by_path)
-        moves = [(one.entry, path) for path, one in by_path.items()]
+        moves = [(delete.entry, path) for path, delete in by_path.items()]
         self.storage.move_all(
             moves, before=before, after=lambda entry: after(by_path[self.path_of(entry)])
         )

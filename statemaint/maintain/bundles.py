@@ -68,7 +68,7 @@ def weights(plan: Plan, costs: Costs) -> dict[UnitId, float]:
     found = dict.fromkeys(plan.units, PER_PARTITION)
     for store in plan.stores:
         if (unit := store.store.id.unit) in found:
-            deletions = sum(isinstance(one, Delete) for one in store.actions)
+            deletions = sum(isinstance(action, Delete) for action in store.actions)
             found[unit] += bytes_read(store) + _PER_DELETION * deletions
     usual = sum(costs.values()) / len(costs) if costs else 0.0
     if not usual:
@@ -119,7 +119,7 @@ def bundles(
         operators[unit.operator][unit.partition] = weight
     shares = _shares(operators, max(most, len(operators)))
     return tuple(
-        Bundle(operator, part, target, holder, sum(partitions[one] for one in part))
+        Bundle(operator, part, target, holder, sum(partitions[partition] for partition in part))
         for operator, partitions in operators.items()
         for part in _split(partitions, shares[operator])
     )
@@ -145,7 +145,7 @@ def _split(partitions: Mapping[int, float], parts: int) -> list[tuple[int, ...]]
     """Returns the partitions of each bundle; the heaviest are dealt out first."""
     dealt: list[list[int]] = [[] for _ in range(parts)]
     heap = [(0.0, number) for number in range(parts)]
-    for partition in sorted(partitions, key=lambda one: (-partitions[one], one)):
+    for partition in sorted(partitions, key=lambda partition: (-partitions[partition], partition)):
         weight, number = heappop(heap)
         dealt[number].append(partition)
         heappush(heap, (weight + partitions[partition], number))

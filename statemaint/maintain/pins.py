@@ -80,7 +80,7 @@ def end_pin_of(storage: Storage, pin: str) -> Pin:
         ConfigError: when there is none.
     """
     must_be_checkpoint(storage)
-    found = next((one for one in read_pins(storage) if one.id == pin), None)
+    found = next((existing for existing in read_pins(storage) if existing.id == pin), None)
     if found is None:
         raise ConfigError(f"{storage.root}: there is no pin {pin!r}; `statemaint pins` lists them")
     end_pin(storage, found)

@@ -44,7 +44,7 @@ from statemaint.report.task import BundleReport, PlanSummary
 from statemaint.scan.identity import must_be_checkpoint
 from statemaint.storage import Storage
 
-_REFUSALS = {one.code for one in (ConfigError, NotACheckpointError, Superseded, RefusedLinkError)}
+_REFUSALS = {kind.code for kind in (ConfigError, NotACheckpointError, Superseded, RefusedLinkError)}
 
 _log = logging.getLogger(__name__)
 

@@ -160,7 +160,9 @@ def _planned_again(storage: Storage, plan_file: MaintenanceFile, *, skew: float)
         storage, plan_file.policy, request=plan_file.request, as_of=plan_file.now, skew=skew
     )[1]
     if fingerprint(plan) != plan_file.fingerprint:
-        skewed = (one.detail for one in plan.findings if one.code is FindingCode.CLOCK_SKEW)
+        skewed = (
+            finding.detail for finding in plan.findings if finding.code is FindingCode.CLOCK_SKEW
+        )
         why = next(skewed, "the plan's files, or the plan itself, have changed")
         raise Superseded(storage.root, why)
     return plan
@@ -187,7 +189,7 @@ def _emptied(
     except StatemaintError as error:
         detail = f"expired files stay in the trash, the next run tries again: {error}"
         finding = Finding(FindingCode.TRASH_NOT_EMPTIED, detail)
-    return Emptied(len(done), sum(one.size for one in done), finding), unknown
+    return Emptied(len(done), sum(entry.size for entry in done), finding), unknown
 
 
 def _may_empty(decided: Plan) -> bool:
@@ -196,8 +198,8 @@ def _may_empty(decided: Plan) -> bool:
     Tasks that see only a part of a checkpoint leave the trash alone.
     """
     whole = decided.request == Request(decided.request.target, decided.request.force_snapshot)
-    compares = any(isinstance(one, Attest) and one.doubts for one in decided.actions)
-    doubted = any(one.code is FindingCode.LOG_REPLACED for one in decided.all_findings)
+    compares = any(isinstance(action, Attest) and action.doubts for action in decided.actions)
+    doubted = any(finding.code is FindingCode.LOG_REPLACED for finding in decided.all_findings)
     return whole and not damaged(decided.all_findings) and not compares and not doubted
 
 
@@ -301,7 +303,8 @@ class Work:
     def report(self, decided: Plan, emptied: Emptied = _NOTHING) -> Report:
         peak = getrusage(RUSAGE_SELF).ru_maxrss
         stores = tuple(
-            summarize(one, self._happened[one.store.id], decided.target) for one in decided.stores
+            summarize(plan, self._happened[plan.store.id], decided.target)
+            for plan in decided.stores
         )
         return Report(
             run=self.run,

@@ -108,7 +108,7 @@ def list_runs(storage: Storage, *, most: int | None = None) -> tuple[Run, ...]:
     ]
     if not runs:
         must_be_checkpoint(storage)
-    return tuple(sorted(runs, key=lambda one: (one.started, one.run), reverse=True))
+    return tuple(sorted(runs, key=lambda listed: (listed.started, listed.run), reverse=True))
 
 
 def _undone(notes: Mapping[str, Iterable[RunNote]]) -> dict[str, tuple[Undoing, ...]]:
@@ -119,7 +119,7 @@ def _undone(notes: Mapping[str, Iterable[RunNote]]) -> dict[str, tuple[Undoing, 
                 undoing = Undoing(run, note.ended, note.files_restored, note.files_left)
                 undos[note.undo_of].append(undoing)
     return {
-        run: tuple(sorted(undoings, key=lambda one: (one.time, one.run)))
+        run: tuple(sorted(undoings, key=lambda undoing: (undoing.time, undoing.run)))
         for run, undoings in undos.items()
     }
 
@@ -142,8 +142,8 @@ def _cut_short(storage: Storage, run: str, since: float, undone: tuple[Undoing, 
 
     Its trash shows what it moved there, and the ledger what it wrote; it can still be undone.
     """
-    lines = (one for one in list_actions(storage, run) if one.get("action") == "write_snapshot")
-    written = {one.get("path"): one.get("bytes") for one in lines}
+    lines = (line for line in list_actions(storage, run) if line.get("action") == "write_snapshot")
+    written = {line.get("path"): line.get("bytes") for line in lines}
     files, size = size_in_trash(storage, run)
     return Run(
         run=run,
@@ -152,7 +152,7 @@ def _cut_short(storage: Storage, run: str, since: float, undone: tuple[Undoing, 
         tasks=0,
         snapshots_written=len(written),
         files_deleted=files,
-        bytes_written=sum(one for one in written.values() if isinstance(one, int)),
+        bytes_written=sum(length for length in written.values() if isinstance(length, int)),
         bytes_deleted=size,
         exit_code=StatemaintError.exit_code,
         in_trash=True,
@@ -228,7 +228,7 @@ def _with_earlier(storage: Storage, run: str, task: str, note: RunNote) -> RunNo
 
 def _task(request: Request) -> str:
     parts = [
-        "-".join(str(one) for one in sorted(ids)[:3]) + (f"+{len(ids) - 3}" * (len(ids) > 3))  # noqa: PLR2004
+        "-".join(str(id_) for id_ in sorted(ids)[:3]) + (f"+{len(ids) - 3}" * (len(ids) > 3))  # noqa: PLR2004
         for ids in (request.operators, request.partitions, request.stores)
         if ids
     ]

@@ -173,18 +173,20 @@ def _with_earlier(storage: Storage, report: Report) -> Report:
 
 
 def _earlier(store: StoreReport, lines: Sequence[Line]) -> EarlierDeeds:
-    done = (one for one in store.outcomes if isinstance(one, SnapshotWritten | Deleted))
-    known = {one.action.path for one in done}
+    done = (outcome for outcome in store.outcomes if isinstance(outcome, SnapshotWritten | Deleted))
+    known = {outcome.action.path for outcome in done}
     left = {file.entry.path for file in store.after.files}
     found = {(line.fields.get("action"), line.path): line.fields for line in lines}
     others = {key: fields for key, fields in found.items() if key[1] not in known}
-    written = [one for (action, _), one in others.items() if action == "write_snapshot"]
-    deleted = [one for (what, path), one in others.items() if what == "delete" and path not in left]
+    written = [fields for (action, _), fields in others.items() if action == "write_snapshot"]
+    deleted = [
+        fields for (what, path), fields in others.items() if what == "delete" and path not in left
+    ]
     return EarlierDeeds(
         snapshots=len(written),
-        written=sum(one["bytes"] for one in written),
-        deleted=Counter(one["reason"] for one in deleted),
-        freed=sum(one["bytes"] for one in deleted),
+        written=sum(fields["bytes"] for fields in written),
+        deleted=Counter(fields["reason"] for fields in deleted),
+        freed=sum(fields["bytes"] for fields in deleted),
     )
 
 

@@ -179,7 +179,9 @@ class Store:
         if self.rocks is None or first >= last:
             return self.rocks is not None and not any(isinstance(x, Delta) for x in self.files)
         versions, wanted = self.versions, range(self.oldest(first, last), last + 1)
-        return all(one in versions.snapshots and one not in versions.deltas for one in wanted)
+        return all(
+            version in versions.snapshots and version not in versions.deltas for version in wanted
+        )
 
     def snapshot_path(self, version: int) -> str:
         return self._path(version, "snapshot", "zip")
@@ -196,8 +198,8 @@ class Store:
 
 
 def _is_later(file: Delta | Snapshot, other: Snapshot) -> bool:
-    one, than = file.entry.modified, other.entry.modified
-    return isinstance(file, Delta) and one is not None and than is not None and one > than
+    modified, than = file.entry.modified, other.entry.modified
+    return isinstance(file, Delta) and modified is not None and than is not None and modified > than
 
 
 def _version(file: Delta | Snapshot) -> int:
@@ -332,7 +334,9 @@ class Checkpoint(Displayed):
     @property
     def span(self) -> tuple[int, int] | None:
         """Returns the oldest and the newest version that a restart or a rollback may need."""
-        versions = [one for one in (self.required, self.target, self.resumes) if one is not None]
+        versions = [
+            version for version in (self.required, self.target, self.resumes) if version is not None
+        ]
         return (min(versions), max(versions)) if versions else None
 
 

@@ -184,7 +184,7 @@ class FindingCode(StrEnum):
     )
 
 
-OF_STORAGE = frozenset(one for one in FindingCode if one.about.subject is Subject.STORAGE)
+OF_STORAGE = frozenset(code for code in FindingCode if code.about.subject is Subject.STORAGE)
 """The findings of a run in which the storage failed."""
 
 
@@ -222,9 +222,9 @@ class Finding(Displayed):
 
 def finding_rows(findings: Iterable[Finding]) -> Iterator[dict[str, object]]:
     """Yields the row of each finding in a notebook's table."""
-    for one in findings:
-        columns = one.store.columns if one.store else dict.fromkeys(StoreId(0, 0).columns)
-        yield {"code": one.code, **columns, "path": one.path, "detail": one.detail}
+    for finding in findings:
+        columns = finding.store.columns if finding.store else dict.fromkeys(StoreId(0, 0).columns)
+        yield {"code": finding.code, **columns, "path": finding.path, "detail": finding.detail}
 
 
 def damaged(findings: tuple[Finding, ...]) -> bool:

@@ -131,7 +131,7 @@ def leads_nowhere(
     whole = sorted((*lineage, item))
     if any(later[0] != earlier[0] + 1 for earlier, later in pairwise(whole)):
         return "its lineage has a gap"
-    if other := next((one for one in whole if ids.get(one[0], one[1]) != one[1]), None):
+    if other := next((named for named in whole if ids.get(named[0], named[1]) != named[1]), None):
         return f"its lineage names {other[1]} at version {other[0]}, which does not count"
     if zips is None:
         return None

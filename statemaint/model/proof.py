@@ -127,7 +127,7 @@ class Attestation:
         )
 
 
-_SHOWN_FIELDS = tuple(one.name for one in fields(Attestation) if one.name not in RECORDS)
+_SHOWN_FIELDS = tuple(field.name for field in fields(Attestation) if field.name not in RECORDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ class Uploads:
 
     def noting(self, upload: Upload, gap: int) -> "Uploads":
         """Returns the uploads with one more snapshot; the gaps of dropped ones still count."""
-        noted = sorted({*self.newest, upload}, key=lambda one: (one.version, one.path))
+        noted = sorted({*self.newest, upload}, key=lambda upload: (upload.version, upload.path))
         widest = max(self.widest_gap, gap)
         return replace(self, newest=tuple(noted[-MOST_NOTED:]), widest_gap=widest)
 

@@ -244,7 +244,7 @@ class Plan(Displayed):
         yield self.verdict
 
     def _rows(self) -> Iterator[dict[str, object]]:
-        for plan in sorted(self.stores, key=lambda one: (not one.halted, -len(one.actions))):
+        for plan in sorted(self.stores, key=lambda plan: (not plan.halted, -len(plan.actions))):
             kinds = Counter(type(action) for action in plan.actions)
             yield {
                 **plan.store.id.columns,

@@ -270,7 +270,7 @@ def clearances(
     last = max((write.version for write in writes if write.path in facts.stale), default=0)
     sides = (file for file in facts.store.files if isinstance(file, ChecksumFile) and last)
     owners = {side.entry.path: side.owner for side in sides}
-    stale = (it for it in deletes if owners.get(it.path, it.path) in facts.stale)
+    stale = (delete for delete in deletes if owners.get(delete.path, delete.path) in facts.stale)
     return left + tuple(delete for delete in stale if delete.version <= last)
 
 

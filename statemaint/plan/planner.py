@@ -70,7 +70,7 @@ def plan(
         now=now,
         request=scope,
         unclassified=tuple(
-            Kept(it, KeepReason.NOT_STATE) for it in sorted(checkpoint.unclassified)
+            Kept(entry, KeepReason.NOT_STATE) for entry in sorted(checkpoint.unclassified)
         ),
         commit=checkpoint.commit,
         counts=checkpoint.counts,
@@ -123,7 +123,7 @@ def _window(
 def _foreign(checkpoint: Checkpoint) -> Iterator[Finding]:
     """Yields the finding that executors still write snapshots (S9)."""
     stores, by_repartition = checkpoint.stores, checkpoint.repartitioned
-    snapshots = (one for store in stores for one in store.foreign if not store.is_forced(one))
+    snapshots = (file for store in stores for file in store.foreign if not store.is_forced(file))
     theirs = [snapshot for snapshot in snapshots if snapshot.version not in by_repartition]
     if theirs:
         newest = max(theirs, key=lambda snapshot: (snapshot.version, snapshot.entry.path))
@@ -148,9 +148,13 @@ def _skewed(stores: tuple[Store, ...], now: float, skew: float) -> Iterator[Find
         yield Finding(FindingCode.CLOCK_SKEW, detail)
         return
     entries = (file.entry for store in stores for file in store.files)
-    ahead = [one for one in entries if one.modified is not None and one.modified > now + MOST_SKEW]
+    ahead = [
+        entry
+        for entry in entries
+        if entry.modified is not None and entry.modified > now + MOST_SKEW
+    ]
     if ahead:
-        latest = max(ahead, key=lambda one: (one.modified or 0.0, one.path))
+        latest = max(ahead, key=lambda entry: (entry.modified or 0.0, entry.path))
         seconds = (latest.modified or 0.0) - now
         detail = f"{latest.path} is stamped {seconds:.0f} seconds in the future, {rest}"
         yield Finding(FindingCode.CLOCK_SKEW, detail)

@@ -52,8 +52,8 @@ class Loose:
 
     @property
     def unnamed(self) -> tuple[Entry, ...]:
-        named = {one.path for one in self.proof.inputs}
-        return tuple(one.entry for one in self.again if one.entry.path not in named)
+        named = {file.path for file in self.proof.inputs}
+        return tuple(delta.entry for delta in self.again if delta.entry.path not in named)
 
 
 def loose(store: Store, checkpoint: Checkpoint, target: int) -> Iterator[Loose]:
@@ -64,9 +64,9 @@ def loose(store: Store, checkpoint: Checkpoint, target: int) -> Iterator[Loose]:
     not reach the beginning of the log, directly or through the proof of the snapshot that it began
     with, and the snapshot is not younger than everything below it.
     """
-    listed = {one.entry.path: one.entry for one in store.files if isinstance(one, Snapshot)}
+    listed = {file.entry.path: file.entry for file in store.files if isinstance(file, Snapshot)}
     grounded, versions = set[str](), set[int]()
-    for proof in sorted(store.attestations, key=lambda one: one.version):
+    for proof in sorted(store.attestations, key=lambda proof: proof.version):
         entry = listed.get(proof.path)
         if entry and _is_grounded(proof, entry, store, grounded):
             grounded.add(proof.path)
@@ -120,14 +120,14 @@ def _is_grounded(
     proof: Attestation, entry: Entry, store: Store, grounded: AbstractSet[str]
 ) -> bool:
     """Returns whether no file below those that a proof names can have changed its snapshot."""
-    if proof.inputs and (proof.start == 0 or any(one.path in grounded for one in proof.inputs)):
+    if proof.inputs and (proof.start == 0 or any(file.path in grounded for file in proof.inputs)):
         return True
     return entry.modified is not None and not _any_later(store, proof.version, entry.modified)
 
 
 def _any_later(store: Store, version: int, modified: float | None) -> bool:
-    deltas = (one for one in store.files if isinstance(one, Delta) and one.version <= version)
-    return any(_later(one.entry.modified, modified) for one in deltas)
+    deltas = (file for file in store.files if isinstance(file, Delta) and file.version <= version)
+    return any(_later(delta.entry.modified, modified) for delta in deltas)
 
 
 def _rewritten(versions: Versions, snapshot: Snapshot) -> Iterator[Delta]:

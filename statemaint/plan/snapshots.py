@@ -171,7 +171,7 @@ def _of_unproved(
     one of executors, if the fold begins with one that was compared with nothing either: one of the
     two may be wrong, and Spark would have begun with the newest.
     """
-    past = [it for it in writes if it.chain.start < snapshot.version < it.version]
+    past = [write for write in writes if write.chain.start < snapshot.version < write.version]
     compared = facts.proved & {proof.version for proof in facts.store.attestations if proof.files}
     unsure = any(write.chain.start and write.chain.start not in compared for write in past)
     over = bool(past) if ours else unsure

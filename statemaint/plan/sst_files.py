@@ -65,7 +65,7 @@ def settled(store: Store, window: Window) -> int:
     last = window.target - _quiet(observed(store))
     listed = {file.entry for file in store.files}
     proofs = (proof for proof in store.attestations if proof.entry in listed)
-    early = (it.version for it in proofs if it.target is not None and it.target <= last)
+    early = (proof.version for proof in proofs if proof.target is not None and proof.target <= last)
     return max(early, default=0)
 
 

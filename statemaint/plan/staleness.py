@@ -104,7 +104,7 @@ class _Judge:
         suspects = {proof.path for proof in self._outdated}
         suspects |= {snapshot.entry.path for snapshot, _ in early.values()}
         self._trusted = self._versions.without(suspects)
-        self._proved = {it.version for it in store.attestations if it.path not in suspects}
+        self._proved = {proof.version for proof in store.attestations if proof.path not in suspects}
         self._stale: list[Suspect] = []
         self._disputed: list[Suspect] = []
         self._lost: list[Outdated] = []

@@ -68,8 +68,8 @@ def decide(
 
 def _decided(facts: Facts, findings: tuple[Finding, ...]) -> StorePlan:
     decisions = tuple(snapshots_due(facts))
-    writes = tuple(it for it in decisions if isinstance(it, WriteSnapshot))
-    waiting = tuple(it for it in decisions if isinstance(it, Withheld))
+    writes = tuple(decision for decision in decisions if isinstance(decision, WriteSnapshot))
+    waiting = tuple(decision for decision in decisions if isinstance(decision, Withheld))
     compared = tuple(comparisons(facts, writes))
     boundary = boundary_of(facts, writes)
     fates = fates_of(facts, boundary, writes)

@@ -99,11 +99,11 @@ def _alone(snapshot: Withheld) -> Waiting:
 
 def long_waits(withheld: Iterable[Withheld]) -> Iterator[Finding]:
     """Yields the notice of each reason that keeps a restart long."""
-    for one in by_reason(withheld):
-        if one.long and one.reason in _NOTICED:
-            then = f", and up to {one.restart_then:,} by then" if one.version is not None else ""
+    for wait in by_reason(withheld):
+        if wait.long and wait.reason in _NOTICED:
+            then = f", and up to {wait.restart_then:,} by then" if wait.version is not None else ""
             detail = (
-                f"{one}. A restart replays up to {counted(one.restart, 'delta')} in a store now, "
-                f"in about {one.seconds:.1f} s{then}"
+                f"{wait}. A restart replays up to {counted(wait.restart, 'delta')} in a store now, "
+                f"in about {wait.seconds:.1f} s{then}"
             )
             yield Finding(FindingCode.SNAPSHOT_WITHHELD, detail)

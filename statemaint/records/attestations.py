@@ -156,7 +156,8 @@ class _Files:
     def of(self, proof: Attestation) -> dict[str, list[int]]:
         folder = f"{proof.path.rpartition('/')[0]}/"
         return {
-            name: [self._place(one, folder) for one in getattr(proof, name)] for name in RECORDS
+            name: [self._place(record, folder) for record in getattr(proof, name)]
+            for name in RECORDS
         }
 
     def _place(self, record: FileRecord, folder: str) -> int:
@@ -185,12 +186,12 @@ def parse_attestations(content: bytes) -> StoreNotes:
         uploads = _uploads(stored.get("uploads", {}))
         if stored["format"] not in (_FORMAT, _FORMAT - 1):
             return StoreNotes(uploads=uploads)
-        written = tuple(_path(one) for one in stored["written"])
+        written = tuple(_path(path) for path in stored["written"])
         since = _since(stored)
         if stored["format"] != _FORMAT:  # its proofs name no inputs; `written` is still valid
             return StoreNotes((), written, since, uploads)
         rows = _Rows(stored["files"])
-        proofs = tuple(_attestation(one, rows) for one in stored["attestations"])
+        proofs = tuple(_attestation(proof, rows) for proof in stored["attestations"])
         return StoreNotes(proofs, written, since, uploads)
     except (ValueError, KeyError, TypeError, IndexError, RecursionError, AttributeError):
         return StoreNotes()
@@ -269,6 +270,8 @@ def _stored_types(declared: Any) -> frozenset[type]:
 
 
 _PROOF_TYPES = {
-    one.name: _stored_types(one.type) for one in fields(Attestation) if one.name not in RECORDS
+    field.name: _stored_types(field.type)
+    for field in fields(Attestation)
+    if field.name not in RECORDS
 }
 _RECORD_TYPES = {name: _stored_types(kind) for name, kind in FileRecord.__annotations__.items()}

@@ -143,7 +143,7 @@ def forget_before(storage: Storage, number: int) -> None:
     has the highest number of the moment in which it began, or a higher one.
     """
     entries = _entries(storage)
-    newest = max((one.modified or 0.0 for one in entries.values()), default=0.0)
+    newest = max((entry.modified or 0.0 for entry in entries.values()), default=0.0)
     for old, following in pairwise(sorted(entries)):
         written = entries[following].modified
         if old >= number or written is None or written > newest - STAYS:
@@ -188,8 +188,8 @@ def _parsed(number: int, fields: dict[str, Any]) -> Claim:
 
 
 def _entries(storage: Storage) -> dict[int, Entry]:
-    found = ((_NAME.fullmatch(one.path), one) for one in storage.list(FOLDER))
-    return {int(match[1]): one for match, one in found if match}
+    found = ((_NAME.fullmatch(entry.path), entry) for entry in storage.list(FOLDER))
+    return {int(match[1]): entry for match, entry in found if match}
 
 
 def _since(storage: Storage, path: str) -> float:

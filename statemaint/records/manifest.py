@@ -137,7 +137,7 @@ class Contents:
     @property
     def newest_batch(self) -> int | None:
         """Returns the newest committed batch that a rollback removed, if any."""
-        removed = [one.path for one in self.logs.removed] if self.logs else [*self.files]
+        removed = [file.path for file in self.logs.removed] if self.logs else [*self.files]
         batches = [batch_in(path, "commits") for path in removed]
         return max((batch for batch in batches if batch >= 0), default=None)
 
@@ -145,7 +145,7 @@ class Contents:
         """Returns the files in reverse order of their removal: a file before its checksum."""
         waiting = dict(self.files)
         noted = [waiting.pop(path) for path in reversed([*self.notes]) if path in waiting]
-        return (*noted, *sorted(waiting.values(), key=lambda one: one.path.endswith(".crc")))
+        return (*noted, *sorted(waiting.values(), key=lambda entry: entry.path.endswith(".crc")))
 
     def path_of(self, entry: Entry) -> str:
         return entry.path.removeprefix(f"{folder_of(self.run)}/")
@@ -306,8 +306,8 @@ def _parsed_logs(line: Mapping[str, Any]) -> LogWorld | None:
 def _all_seen(rows: object, *, below: str = "") -> tuple[Seen, ...] | None:
     if not isinstance(rows, list):
         return None
-    parsed = [_seen(one, below=below) for one in rows]
-    return tuple(one for one in parsed if one) if all(parsed) else None
+    parsed = [_seen(row, below=below) for row in rows]
+    return tuple(seen for seen in parsed if seen) if all(parsed) else None
 
 
 def _seen(row: object, *, below: str = "") -> Seen | None:

@@ -81,7 +81,7 @@ class Remembering(ReadOnly):
     def catch_up(self) -> None:
         """Reads what other processes have written since the cache was."""
         for folder in ("commits", ATTESTATIONS):
-            entries = [one for one in self.list(folder) if one.path in self._tags]
+            entries = [entry for entry in self.list(folder) if entry.path in self._tags]
             self._try(entries[-1:])
             if self._used:  # else tags are no MD5 here
                 self._try(entries)
@@ -91,7 +91,7 @@ class Remembering(ReadOnly):
             with suppress(NotFoundError, CodecError):  # purged since it was listed
                 self.read(path)
 
-        jobs = (partial(read, one.path) for one in entries)
+        jobs = (partial(read, entry.path) for entry in entries)
         deque(in_order(jobs, threads=self.parallel), maxlen=0)
 
     def cache(self) -> bytes | None:
@@ -109,7 +109,7 @@ class Remembering(ReadOnly):
                 contents: list[bytes] = []
                 with suppress(StorageError, CodecError):
                     contents = parse_remembered(self._storage.read(REMEMBERED))
-                self._contents = {_digest(one): one for one in contents}
+                self._contents = {_digest(content): content for content in contents}
                 self._stored = frozenset(self._contents)
             return self._contents
 
@@ -125,10 +125,10 @@ def recalling(storage: Storage) -> Remembering:
 
 def render_remembered(contents: Iterable[bytes]) -> bytes:
     """Returns a cache of contents: as many as it may have, the smallest first."""
-    ordered = sorted(contents, key=lambda one: (len(one), one))
-    sizes = accumulate(len(one) for one in ordered)
-    kept = [one for one, size in zip(ordered, sizes, strict=True) if size <= _MOST_BYTES]
-    head = json.dumps({"sizes": [len(one) for one in kept]}).encode()
+    ordered = sorted(contents, key=lambda content: (len(content), content))
+    sizes = accumulate(len(content) for content in ordered)
+    kept = [content for content, size in zip(ordered, sizes, strict=True) if size <= _MOST_BYTES]
+    head = json.dumps({"sizes": [len(content) for content in kept]}).encode()
     return zlib.compress(head + b"\n" + b"".join(kept))
 
 

@@ -142,12 +142,12 @@ class SavepointNote:
 
     @property
     def files(self) -> Mapping[str, int]:
-        of_stores = (one.files.items() for one in self.stores)
+        of_stores = (store.files.items() for store in self.stores)
         return {**self.logs, **{path: size for files in of_stores for path, size in files}}
 
 
 def _change(name: str, *values: Any) -> str:
-    shown = [("off", "on")[one] if isinstance(one, bool) else str(one) for one in values]
+    shown = [("off", "on")[value] if isinstance(value, bool) else str(value) for value in values]
     return f"{name.replace('_', ' ')} {' to '.join(shown)}"
 
 

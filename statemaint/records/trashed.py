@@ -78,7 +78,7 @@ def trashed_runs(storage: Storage) -> dict[str, float]:
 
 
 def size_in_trash(storage: Storage, run: str) -> tuple[int, int]:
-    sizes = [one.size for one in storage.list(folder_of(run)) if not _is_of_manifest(one)]
+    sizes = [entry.size for entry in storage.list(folder_of(run)) if not _is_of_manifest(entry)]
     return len(sizes), sum(sizes)
 
 
@@ -100,7 +100,7 @@ def expired(storage: Storage, now: float) -> ExpiredTrash:
             continue
         if looks == _MOST_LOOKS:
             break
-        manifests = [one for one in _manifests(storage, run) if not one.name.startswith(".")]
+        manifests = [entry for entry in _manifests(storage, run) if not entry.name.startswith(".")]
         if manifests and _has_expired(storage, run, manifests, now):
             runs[run] = frozenset(manifests)
         elif manifests:
@@ -125,14 +125,14 @@ def empty(
     manifests: list[str] = []
     for run, seen in sorted(trash.runs.items()):
         listed = list(storage.list(folder_of(run)))
-        found = {one for one in listed if _is_of_manifest(one) and not one.name.startswith(".")}
+        found = {file for file in listed if _is_of_manifest(file) and not file.name.startswith(".")}
         if found == seen:  # a crash may also leave a temp file among them
-            files += [one for one in listed if one not in seen]
-            manifests += sorted(one.path for one in seen)
+            files += [file for file in listed if file not in seen]
+            manifests += sorted(manifest.path for manifest in seen)
     for start in range(0, len(files), _PAGE):
         page = files[start : start + _PAGE]
         try:
-            storage.delete_all([one.path for one in page], before=before)
+            storage.delete_all([file.path for file in page], before=before)
         except StatemaintError:
             after(_missing(storage, page))
             raise
@@ -142,12 +142,12 @@ def empty(
 
 
 def _missing(storage: Storage, page: Sequence[Entry]) -> list[Entry]:
-    runs = sorted({one.path.split("/")[2] for one in page})
+    runs = sorted({entry.path.split("/")[2] for entry in page})
     try:
-        there = {one.path for run in runs for one in storage.list(folder_of(run))}
+        there = {entry.path for run in runs for entry in storage.list(folder_of(run))}
     except StorageError:
         return []
-    return [one for one in page if one.path not in there]
+    return [entry for entry in page if entry.path not in there]
 
 
 def index_trash(storage: Storage, unknown: int, files: int) -> None:
@@ -160,7 +160,7 @@ def index_trash(storage: Storage, unknown: int, files: int) -> None:
         return
     known = _read_index(storage, folders := _folders(storage))
     looked = {run: _look(storage, run) for run in folders if run not in known}
-    _write_index(storage, {**known, **{run: one for run, one in looked.items() if one}})
+    _write_index(storage, {**known, **{run: trashed for run, trashed in looked.items() if trashed}})
 
 
 def forget_trashed(storage: Storage, run: str) -> None:
@@ -186,7 +186,7 @@ def _manifests(storage: Storage, run: str) -> list[Entry]:
 
 
 def _first(manifests: Iterable[Entry]) -> float:
-    return min((one.modified for one in manifests if one.modified is not None), default=0.0)
+    return min((entry.modified for entry in manifests if entry.modified is not None), default=0.0)
 
 
 def _look(storage: Storage, run: str) -> TrashedRun | None:
@@ -211,7 +211,7 @@ def _has_expired(storage: Storage, run: str, manifests: Sequence[Entry], now: fl
         if times is None or any(time > now for time in times):
             return False
         whole = whole or bool(times)
-    return whole or all(_is_of_manifest(one) for one in storage.list(folder_of(run)))
+    return whole or all(_is_of_manifest(entry) for entry in storage.list(folder_of(run)))
 
 
 def _times(storage: Storage, path: str) -> list[float] | None:
@@ -220,7 +220,7 @@ def _times(storage: Storage, path: str) -> list[float] | None:
         times = [line.get("until") for line in read_lines(storage, path)]
     except CodecError:
         return None
-    known = [float(one) for one in times if isinstance(one, int | float)]
+    known = [float(time) for time in times if isinstance(time, int | float)]
     return known if len(known) == len(times) else None
 
 
@@ -245,5 +245,5 @@ def _read_index(storage: Storage, folders: list[str]) -> dict[str, TrashedRun]:
 
 
 def _write_index(storage: Storage, runs: Mapping[str, TrashedRun]) -> None:
-    rows = {run: asdict(one) for run, one in sorted(runs.items())}
+    rows = {run: asdict(trashed) for run, trashed in sorted(runs.items())}
     storage.replace(INDEX, [json.dumps({"runs": rows}).encode() + b"\n"])

@@ -60,8 +60,8 @@ class RecoveryReport(Displayed):
         yield f"{counted(len(self.written), 'snapshot')} written"
 
     def _rows(self) -> Iterator[dict[str, object]]:
-        for one in self.removed:
-            yield {"path": one.path, "reason": one.reason.words}
+        for remove in self.removed:
+            yield {"path": remove.path, "reason": remove.reason.words}
 
     @property
     def record_id(self) -> str:
@@ -80,20 +80,20 @@ class RecoveryReport(Displayed):
             "written": self.bytes_written,
             "deleted": self.bytes_removed,
         }
-        reasons = Counter(one.reason.value for one in self.removed)
+        reasons = Counter(remove.reason.value for remove in self.removed)
         return RunFacts(sums=sums, counts={"deleted": dict(reasons)})
 
     @property
     def bytes_written(self) -> int:
-        return sum(one.bytes for one in self.written)
+        return sum(snapshot.bytes for snapshot in self.written)
 
     @property
     def bytes_removed(self) -> int:
-        return sum(one.entry.size for one in self.removed)
+        return sum(remove.entry.size for remove in self.removed)
 
 
 def log_entries(storage: Storage) -> frozenset[Entry]:
-    return frozenset(one for folder in ("commits", "offsets") for one in storage.list(folder))
+    return frozenset(entry for folder in ("commits", "offsets") for entry in storage.list(folder))
 
 
 def carry_out(
@@ -131,7 +131,7 @@ def carry_out(
             proved = planned()
 
         def unchanged() -> None:
-            if changed := sorted(one.path for one in log_entries(storage) ^ proved.logs):
+            if changed := sorted(entry.path for entry in log_entries(storage) ^ proved.logs):
                 raise Superseded(changed[0], "changed since this was planned; stop the query")
             must_stand(storage, proved.checkpoint, workers)
 
@@ -172,7 +172,7 @@ def _counting(
     except StatemaintError as error:
         if done:
             noted(error.exit_code)
-        if removed := sum(isinstance(one, Remove) for one in done):
+        if removed := sum(isinstance(outcome, Remove) for outcome in done):
             are, them = ("is", "it") if removed == 1 else ("are", "them")
             back = f"`statemaint undo` of run {run} brings {them} back"
             error.add_note(f"{counted(removed, 'file')} {are} in the trash already, {back}")
@@ -183,10 +183,10 @@ def _report(
     run: str, plan: RecoveryPlan, done: Iterable[Remove | SnapshotWritten]
 ) -> RecoveryReport:
     place = {(type(step), step.path): number for number, step in enumerate(plan.actions)}
-    removed = [one for one in done if isinstance(one, Remove)]
-    written = [one for one in done if isinstance(one, SnapshotWritten)]
-    removed.sort(key=lambda one: place[Remove, one.path])
-    written.sort(key=lambda one: place[WriteSnapshot, one.action.path])
+    removed = [outcome for outcome in done if isinstance(outcome, Remove)]
+    written = [outcome for outcome in done if isinstance(outcome, SnapshotWritten)]
+    removed.sort(key=lambda remove: place[Remove, remove.path])
+    written.sort(key=lambda snapshot: place[WriteSnapshot, snapshot.action.path])
     return RecoveryReport(run, plan, tuple(removed), tuple(written))
 
 
@@ -201,14 +201,14 @@ def must_stand(storage: Storage, checkpoint: Checkpoint, workers: Workers | int 
     version = checkpoint.target
     if version is None:
         return
-    jobs = [partial(_must_stand, storage, one, version) for one in checkpoint.needed(version)]
+    jobs = [partial(_must_stand, storage, store, version) for store in checkpoint.needed(version)]
     threads = Workers.of(workers).threads(storage.parallel, 0)
     deque(in_order(jobs, threads=threads), maxlen=0)
 
 
 def _must_stand(storage: Storage, store: Store, version: int) -> None:
     listed = {*storage.list(store.id.directory)}
-    if missing := sorted(one.path for one in _needed(store, version) if one not in listed):
+    if missing := sorted(entry.path for entry in _needed(store, version) if entry not in listed):
         detail = (
             f"version {version} is loaded from it, and it was deleted or replaced since this was "
             "planned; stop the query with all its executors"

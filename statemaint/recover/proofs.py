@@ -37,7 +37,7 @@ def store_of(checkpoint: Checkpoint, step: RepairStep) -> Store:
 
 
 def listed(checkpoint: Checkpoint, step: RepairStep) -> Store | None:
-    return next((one for one in checkpoint.stores if one.id == step.store), None)
+    return next((store for store in checkpoint.stores if store.id == step.store), None)
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class Proofs:
             return
         results = before.results
         for most in range(1, max(map(len, by_store.values())) + 1):
-            taken = [one for of_store in by_store.values() for one in of_store[:most]]
+            taken = [step for of_store in by_store.values() for step in of_store[:most]]
             without = self.verify_without(taken, results)
             results = without.results
             self.results = results + self.results
@@ -77,7 +77,7 @@ class Proofs:
         families that it names will have their names again.
         """
         taken = tuple(steps)
-        view = Without(self.storage, frozenset(path for one in taken for path in one.paths))
+        view = Without(self.storage, frozenset(path for step in taken for path in step.paths))
         rebuilt: dict[StoreId, dict[int, frozenset[int]]] = defaultdict(dict)
         for step in taken:
             store = listed(self.before, step)
@@ -88,19 +88,19 @@ class Proofs:
 
     def prove(self, checkpoint: Checkpoint, steps: Iterable[RepairStep]) -> None:
         """Proves steps of different stores, several at a time; with one worker, `of` does."""
-        there = [one for one in steps if listed(checkpoint, one)]
+        there = [step for step in steps if listed(checkpoint, step)]
         threads = self._threads(checkpoint, there)
         if threads == 1:
             return
-        sizes = [store_of(checkpoint, one).size for one in there]
+        sizes = [store_of(checkpoint, step).size for step in there]
         jobs = [
             Job(
-                partial(self._proofs, checkpoint, one),
-                partial(self._need, checkpoint, one),
+                partial(self._proofs, checkpoint, step),
+                partial(self._need, checkpoint, step),
                 size,
                 "repair step",
             )
-            for one, size in zip(there, sizes, strict=True)
+            for step, size in zip(there, sizes, strict=True)
         ]
         budget = self.workers.budget(loading(sum(sizes), checkpoint.provider))
         proofs = in_turn(jobs, threads=threads, budget=budget)
@@ -183,7 +183,7 @@ def _edited(store: Store, chain: Chain, snapshot: Entry) -> str | None:
     version up to the snapshot's and beyond.
     """
     above = store.versions.deltas.get(chain.version + 1)
-    entries = [one.entry for one in (*chain.deltas, *((above,) if above else ()))]
+    entries = [delta.entry for delta in (*chain.deltas, *((above,) if above else ()))]
     for earlier, later in pairwise(entries):
         if (earlier.modified or 0.0) > (later.modified or 0.0):
             if snapshot.modified is not None and (earlier.modified or 0.0) > snapshot.modified:

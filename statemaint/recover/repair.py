@@ -125,8 +125,8 @@ class _Search:
 
     def consider(self, step: RepairStep) -> None:
         """Takes a step with its proof, unless there is a reason against it."""
-        hidden = frozenset(path for one in self.accepted for path in one.paths)
-        removes = tuple(one for one in step.removes if one.path not in hidden)
+        hidden = frozenset(path for accepted in self.accepted for path in accepted.paths)
+        removes = tuple(remove for remove in step.removes if remove.path not in hidden)
         if not removes or self._settled(step.finding):
             return  # another step removes its files, or the fault is resolved
         step = replace(step, removes=removes)
@@ -146,7 +146,7 @@ class _Search:
     def add(self, step: RepairStep) -> None:
         """Takes a step that removes nothing, unless a bad snapshot of its store is rebuilt."""
         store = store_of(self._before.checkpoint, step)
-        rebuilt_anyway = any(one.store == step.store for one in self.accepted)
+        rebuilt_anyway = any(accepted.store == step.store for accepted in self.accepted)
         if rebuilt_anyway or _loses_families(store, self._before, step):
             return
         if outside := _outside(store.outside):
@@ -175,7 +175,7 @@ class _Search:
 
     def _against(self, step: RepairStep, without: Verification) -> Iterator[str]:
         before, after = store_of(self._before.checkpoint, step), listed(without.checkpoint, step)
-        if outside := _outside((*before.outside, *(one.entry for one in step.removes))):
+        if outside := _outside((*before.outside, *(remove.entry for remove in step.removes))):
             yield outside
         if after is None:
             yield "without it, its store has no files"
@@ -209,10 +209,10 @@ class _Search:
     ) -> Iterator[str]:
         """Yields why the file may be wrong, and not the checksum beside it."""
         path = step.removes[-1].path
-        side = next(one for one in store.files if one.entry.path == path)
+        side = next(file for file in store.files if file.entry.path == path)
         if not isinstance(side, ChecksumFile):  # pragma: no cover -- only these have such a step
             raise TypeError(side)
-        if any(one.damage and one.path == side.owner for one in without.findings):
+        if any(finding.damage and finding.path == side.owner for finding in without.findings):
             yield f"{side.owner} is damaged itself"
         compared = self._agrees(store_of(without.checkpoint, step), side)
         # A checksum of other bytes may be right, and the file beside it another whole file.
@@ -276,7 +276,7 @@ class _Search:
     @property
     def unrepaired(self) -> tuple[str, ...]:
         """Each file whose removal might have resolved a finding, with why it stays."""
-        removed = {path for one in self.accepted for path in one.paths}
+        removed = {path for step in self.accepted for path in step.paths}
         return tuple(
             f"{path} stays: {why}" for path, why in self._stays.items() if path not in removed
         )
@@ -284,11 +284,21 @@ class _Search:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The findings that remain after all steps; no step resolves a broken lineage."""
-        lineages = (one for one in self._before.findings if one.code is FindingCode.LINEAGE_BROKEN)
-        own = (one for one in lineages if one.path and one.path.endswith(".changelog"))
-        based = [store_of(self._before.checkpoint, one) for one in self.based]
+        lineages = (
+            finding
+            for finding in self._before.findings
+            if finding.code is FindingCode.LINEAGE_BROKEN
+        )
+        own = (
+            finding for finding in lineages if finding.path and finding.path.endswith(".changelog")
+        )
+        based = [store_of(self._before.checkpoint, step) for step in self.based]
         remaining = dict.fromkeys((*self.after.findings, *own))
-        return tuple(one for one in remaining if not any(lacks_base(store, one) for store in based))
+        return tuple(
+            finding
+            for finding in remaining
+            if not any(lacks_base(store, finding) for store in based)
+        )
 
     def made(self) -> Iterator[RepairStep]:
         """Yields the steps, each with the snapshot that replaces the removed one."""
@@ -320,19 +330,21 @@ _CORRUPT = {FindingCode.CORRUPT_FILE, FindingCode.SNAPSHOT_MISMATCH, FindingCode
 
 def _without_corrupt(found: Verification) -> Verification:
     """Returns a verification whose stores take column families from no zip that is damaged."""
-    paths = frozenset(one.path for one in found.findings if one.code in _CORRUPT and one.path)
+    paths = frozenset(
+        finding.path for finding in found.findings if finding.code in _CORRUPT and finding.path
+    )
     stores = tuple(
-        replace(one, rocks=replace(one.rocks, unreadable=one.rocks.unreadable | bad))
-        if one.rocks and (bad := paths & one.rocks.families.keys())
-        else one
-        for one in found.checkpoint.stores
+        replace(store, rocks=replace(store.rocks, unreadable=store.rocks.unreadable | bad))
+        if store.rocks and (bad := paths & store.rocks.families.keys())
+        else store
+        for store in found.checkpoint.stores
     )
     return replace(found, checkpoint=replace(found.checkpoint, stores=stores))
 
 
 def _loses_families(store: Store, verified: Verification, step: RepairStep) -> bool:
     """Returns whether a store has column families that no zip names."""
-    tagged = {one.id for one in verified.checkpoint.operators if one.has_families}
+    tagged = {operator.id for operator in verified.checkpoint.operators if operator.has_families}
     named = store.rocks is None or store.families_at(step.version)
     return not named and store.id.operator in tagged
 

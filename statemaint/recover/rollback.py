@@ -106,8 +106,10 @@ def _proved(storage: Storage, batch: int, workers: Workers | int | None) -> Prov
     before = scan_checkpoint(reading)
     _check_log(reading, before, batch, workers)
     removes = _removes(reading, entries, batch)
-    check_inside(one.entry for one in removes)
-    diagnosis = doctor(Without(reading, [one.path for one in removes]), deep=True, workers=workers)
+    check_inside(remove.entry for remove in removes)
+    diagnosis = doctor(
+        Without(reading, [remove.path for remove in removes]), deep=True, workers=workers
+    )
     _check_restart(diagnosis, batch)
     _check_stores(before, diagnosis.checkpoint, batch)
     plan = RecoveryPlan(
@@ -137,8 +139,8 @@ def _check_log(
         return check_need(store, Source.of(reading, store, checkpoint))
 
     stores = checkpoint.stores
-    jobs = [Job(partial(suspects, one), partial(need, one), one.size) for one in stores]
-    size = sum(one.size for one in stores if judge(one, checkpoint).suspects)
+    jobs = [Job(partial(suspects, store), partial(need, store), store.size) for store in stores]
+    size = sum(store.size for store in stores if judge(store, checkpoint).suspects)
     threads = crew.threads(storage.parallel, size)
     budget = crew.budget(loading(size, checkpoint.provider))
     for findings in in_turn(jobs, threads=threads, budget=budget, stop=reading.stop):
@@ -152,9 +154,11 @@ def _check_log(
 
 def _check_stores(before: Checkpoint, after: Checkpoint, batch: int) -> None:
     """Refuses a batch that leaves a store without files: a scan would no longer see that store."""
-    remaining, version = {one.id for one in after.stores if one.files}, version_of(batch)
-    required = (one.id for one in before.stores if one.files and before.asks(one.id, version))
-    lost = sorted(one for one in required if one not in remaining)
+    remaining, version = {store.id for store in after.stores if store.files}, version_of(batch)
+    required = (
+        store.id for store in before.stores if store.files and before.asks(store.id, version)
+    )
+    lost = sorted(store_id for store_id in required if store_id not in remaining)
     if lost:
         detail = (
             f"cannot roll back to batch {batch}: {lost[0].directory} has no file of version "
@@ -186,7 +190,7 @@ def check_pins(storage: Storage, batch: int) -> None:
 
 def _removes(storage: Storage, entries: Iterable[Entry], batch: int) -> tuple[Remove, ...]:
     """Returns the files to remove; of the state, those above the batch once the logs are cut."""
-    metadata = (one for one in storage.list("state") if _OPERATOR_METADATA.fullmatch(one.path))
+    metadata = (file for file in storage.list("state") if _OPERATOR_METADATA.fullmatch(file.path))
     files = [*entries, *metadata]
     # A batch that only changes the number of partitions reads no input.
     repartitions = len({*partition_counts(storage, (batch, batch + 1)).values()}) > 1
@@ -202,7 +206,7 @@ def _removes(storage: Storage, entries: Iterable[Entry], batch: int) -> tuple[Re
     cut_back = partial(
         rolled_back, logs=files, batch=batch, keep_next=keep, keep_metadata=not repartitions
     )
-    checkpoint = scan_checkpoint(Without(storage, [one.path for one in cut_back(())]))
+    checkpoint = scan_checkpoint(Without(storage, [remove.path for remove in cut_back(())]))
     return cut_back(checkpoint.stores)
 
 
@@ -229,13 +233,17 @@ def _reads(storage: Storage, batch: int) -> str | None:
 
 
 def _check_restart(diagnosis: Diagnosis, batch: int) -> None:
-    doubt = any(is_doubt(one) and batch in one.batches for one in diagnosis.findings)
+    doubt = any(is_doubt(finding) and batch in finding.batches for finding in diagnosis.findings)
     there = diagnosis.checkpoint.committed == batch
     if there and diagnosis.restarts and diagnosis.resumable and not doubt:
         return
     version = version_of(batch)
-    damage = [one for one in diagnosis.findings if one.damage]
-    mine = [one for one in damage if batch in one.batches] or [*diagnosis.blockers] or damage
+    damage = [finding for finding in diagnosis.findings if finding.damage]
+    mine = (
+        [finding for finding in damage if batch in finding.batches]
+        or [*diagnosis.blockers]
+        or damage
+    )
     if not mine:  # pragma: no cover -- a finding says why a version does not load
         raise ConfigError(f"{diagnosis.checkpoint.root}: version {version} does not load")
     detail = f"cannot roll back to batch {batch}: {mine[0].detail}"

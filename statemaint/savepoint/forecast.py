@@ -56,7 +56,7 @@ def forecast(planned: SavepointPlan, workers: Workers) -> tuple[OperatorForecast
     by_operator = defaultdict[int, list[_Tally]](list)
     for tally in as_they_come(jobs, threads=threads, budget=workers.budget()):
         by_operator[tally.store.id.operator].append(tally)
-    return tuple(_of_operator(*each) for each in sorted(by_operator.items()))
+    return tuple(_of_operator(*group) for group in sorted(by_operator.items()))
 
 
 def _of_operator(operator: int, tallies: Sequence[_Tally]) -> OperatorForecast:
@@ -65,9 +65,9 @@ def _of_operator(operator: int, tallies: Sequence[_Tally]) -> OperatorForecast:
         before[tally.store.id.partition] += tally.sizes.total()
         after.update({write.store.partition: 0 for write in tally.targets})
         after.update(tally.sizes)
-    moved = [one for one in tallies if one.shuffle]
-    size = sum(one.sizes.total() for one in moved)
-    memory, spill = taken_by(sum(one.rows for one in moved), size)
+    moved = [tally for tally in tallies if tally.shuffle]
+    size = sum(tally.sizes.total() for tally in moved)
+    memory, spill = taken_by(sum(tally.rows for tally in moved), size)
     return OperatorForecast(
         operator=operator,
         rows=sum(tally.rows for tally in tallies),

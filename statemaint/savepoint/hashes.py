@@ -22,7 +22,7 @@ def hasher(key: ShuffleKey) -> Callable[[Sequence[bytes]], Sequence[int]]:
     kinds = [_kind(field.type) for field in key.kind.fields[: key.columns]]
     known = [kind for kind in kinds if kind is not None]
     if len(known) < len(kinds):
-        return lambda keys: [key.hash_of(one) for one in keys]
+        return lambda keys: [key.hash_of(row_key) for row_key in keys]
     layout = np.zeros(LAYOUT, np.int64)
     layout[BEFORE], layout[AFTER], layout[PASSES] = key.before, key.after, key.passes
     layout[SIZE_AT] = -1 if key.size_at is None else key.size_at
@@ -30,13 +30,13 @@ def hasher(key: ShuffleKey) -> Callable[[Sequence[bytes]], Sequence[int]]:
     wanted, columns = np.array(known, np.int64), len(key.kind.fields)
 
     def hashes(keys: Sequence[bytes]) -> Sequence[int]:
-        ends = np.cumsum([len(one) for one in keys], dtype=np.int64)
+        ends = np.cumsum([len(row_key) for row_key in keys], dtype=np.int64)
         starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
         data = np.frombuffer(bytearray().join((*keys, bytes(SLACK))), np.uint8)
         found = np.empty(len(keys), np.int64)
         odd = murmur3.hash_keys(data, starts, ends, layout, path, columns, wanted, found)
         if odd >= 0:  # the reference says what is wrong with it
-            return [key.hash_of(one) for one in keys]
+            return [key.hash_of(row_key) for row_key in keys]
         return found.tolist()
 
     return hashes

@@ -124,7 +124,7 @@ def _by_partition(offset: Any) -> bool:
 
 def _lacks_partitions(offset: Any) -> bool:
     return _by_partition(offset) and not all(
-        topic and isinstance(topic, dict) and all(type(one) is int for one in topic.values())
+        topic and isinstance(topic, dict) and all(type(number) is int for number in topic.values())
         for topic in offset.values()
     )
 
@@ -188,7 +188,7 @@ def operator_files(
             yield path, content
         names = (path.removeprefix(f"{folder}/v2/") for path in there)
         written = [int(name) for name in names if re.fullmatch(r"[0-9]{1,18}", name)]
-        if older := [one for one in written if one <= batch]:
+        if older := [earlier for earlier in written if earlier <= batch]:
             yield from _described(storage, operator, f"{folder}/v2/{max(older)}", to, count)
         elif written:
             detail = (

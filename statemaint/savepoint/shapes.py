@@ -133,13 +133,15 @@ def _keys(
     if not shuffles_by_all_keys(conf):
         what = f"other partitions of {named} in a query that began before Spark 3.3"
         raise UnsupportedError(storage.root, what, "one that began since, as its shuffle is known")
-    if [one.id.partition for one, _ in group] != [*range(before or 0)]:
+    if [member.id.partition for member, _ in group] != [*range(before or 0)]:
         what = f"{named} with {len(group)} partitions, where {SETTING} is {before},"
         raise UnsupportedError(storage.root, what, "the same number in both")
-    operator = {one.id: one for one in checkpoint.operators}.get(store.operator)
+    operator = {operator.id: operator for operator in checkpoint.operators}.get(store.operator)
     keys = {
-        name: shuffle_key(operator, name or store.store, one.layout, 0 if name is None else _FAMILY)
-        for name, one in schemas.items()
+        name: shuffle_key(
+            operator, name or store.store, stored.layout, 0 if name is None else _FAMILY
+        )
+        for name, stored in schemas.items()
     }
     known = {name: key for name, key in keys.items() if key}
     if len(known) < len(keys):
@@ -185,8 +187,11 @@ def _bound(layouts: Layouts) -> str | None:
 
 def _are_single(schemas: Mapping[str | None, Stored]) -> bool:
     """Returns whether an operator always has one partition: a limit, a total or session alone."""
-    layouts = [one.layout for one in schemas.values()]
-    keys = (one.key.fields[: -1 if are_sessions(one.key, one.value) else None] for one in layouts)
+    layouts = [stored.layout for stored in schemas.values()]
+    keys = (
+        layout.key.fields[: -1 if are_sessions(layout.key, layout.value) else None]
+        for layout in layouts
+    )
     return all(field.type == _VOID for fields in keys for field in fields)
 
 

@@ -69,13 +69,13 @@ class _Comparison:
 
         A doubted file has been compared as it is now, and its former content may be restored.
         """
-        listed = [(one, self.entries[one.path]) for one in records if one.path in self.entries]
-        accepted = {one.path: one for one in proof.doubted}
+        listed = [(file, self.entries[file.path]) for file in records if file.path in self.entries]
+        accepted = {file.path: file for file in proof.doubted}
         return tuple(
             entry
-            for one, entry in listed
-            if not self._equal(one, entry, proof.at)
-            and not (one.path in accepted and self._equal(accepted[one.path], entry, proof.at))
+            for file, entry in listed
+            if not self._equal(file, entry, proof.at)
+            and not (file.path in accepted and self._equal(accepted[file.path], entry, proof.at))
         )
 
     def swapped(self, proof: Attestation, replaced: Iterable[Entry]) -> bool:
@@ -159,11 +159,11 @@ def with_unreadable(storage: Storage, store: Store) -> Store:
     and none if listings have no modes. A snapshot that may be an executor's counts only if its
     owner differs from the log's.
     """
-    snapshots = (one for one in store.files if isinstance(one, Snapshot))
+    snapshots = (file for file in store.files if isinstance(file, Snapshot))
     unreadable = {
-        one.entry.path: why
-        for one in snapshots
-        if one.entry.path in store.ours and (why := _why(storage, store, one))
+        snapshot.entry.path: why
+        for snapshot in snapshots
+        if snapshot.entry.path in store.ours and (why := _why(storage, store, snapshot))
     }
     return replace(store, unreadable=unreadable) if unreadable else store
 

@@ -267,10 +267,12 @@ class SourceLog:
 
     @classmethod
     def listed_in(cls, storage: Storage, folder: str) -> "SourceLog":
-        names = (one.path.removeprefix(f"{folder}/") for one in storage.list(folder))
-        listed = {int(one[1]): one for name in names if (one := _SOURCE_ENTRY.fullmatch(name))}
-        base = max((number for number, one in listed.items() if one[2]), default=0)
-        return cls(folder, {number: one[0] for number, one in listed.items()}, base)
+        names = (entry.path.removeprefix(f"{folder}/") for entry in storage.list(folder))
+        listed = {
+            int(match[1]): match for name in names if (match := _SOURCE_ENTRY.fullmatch(name))
+        }
+        base = max((number for number, match in listed.items() if match[2]), default=0)
+        return cls(folder, {number: match[0] for number, match in listed.items()}, base)
 
     def missing(self, first: int, last: int) -> Finding | None:
         newest = max(self.entries, default=-1)

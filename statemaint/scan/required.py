@@ -90,7 +90,9 @@ def expected_stores(evidence: Evidence) -> tuple[StoreId, ...]:
     Without a sign of a repartition no batch ever had partitions beyond the pinned number.
     """
     operators = required_operators(evidence)
-    left_over = (one for one in evidence.listed if evidence.counts and one.operator in operators)
+    left_over = (
+        store for store in evidence.listed if evidence.counts and store.operator in operators
+    )
     required = (
         StoreId(operator, partition, name)
         for operator in operators
@@ -105,7 +107,7 @@ def required_operators(evidence: Evidence) -> frozenset[int]:
     if evidence.named:
         return frozenset(evidence.named)
     stores = evidence.listed | evidence.noted | evidence.described
-    seen = {one.operator for one in stores} | evidence.operators.keys()
+    seen = {store.operator for store in stores} | evidence.operators.keys()
     return frozenset(_filled(seen - evidence.copied - evidence.removed))
 
 
@@ -116,7 +118,7 @@ def required_partitions(evidence: Evidence, operator: int) -> Iterable[int]:
     metadata declare. Mirrors `IncrementalExecution.nextStatefulOperationStateInfo`, which uses the
     number of shuffle partitions that the batch's offsets pin.
     """
-    seen = {one.partition for one in evidence.stores(operator)}
+    seen = {store.partition for store in evidence.stores(operator)}
     named = len(evidence.named.get(operator, ()))
     if operator not in evidence.keyed and seen <= {0} and named <= 1:
         return range(1)
@@ -135,8 +137,8 @@ def _filled(numbers: Iterable[int]) -> Iterable[int]:
 
 def store_names(evidence: Evidence, operator: int) -> frozenset[str]:
     declared = evidence.operators.get(operator)
-    seen = {one.store for one in evidence.stores(operator)}
-    described = {one.store for one in evidence.described if one.operator == operator}
+    seen = {store.store for store in evidence.stores(operator)}
+    described = {store.store for store in evidence.described if store.operator == operator}
     names = seen | set(declared.stores if declared else ())
     if (names | described) & STORES_OF_A_JOIN or len(STORES_OF_A_JOIN) in evidence.named.get(
         operator, ()
@@ -236,8 +238,8 @@ def _files(layout: Layout, operator: int) -> Iterator[StateFile]:
 
 
 def _newest(layout: Layout, operator: int) -> int:
-    files = (one for one in _files(layout, operator) if isinstance(one, Delta | Snapshot))
-    return max((one.version for one in files), default=0)
+    files = (file for file in _files(layout, operator) if isinstance(file, Delta | Snapshot))
+    return max((file.version for file in files), default=0)
 
 
 def _by_spark_4(storage: Storage, batch: int) -> bool | None:
@@ -251,16 +253,18 @@ def _by_spark_4(storage: Storage, batch: int) -> bool | None:
 def _follows_the_declared(layout: Layout, evidence: Evidence, operator: int) -> bool:
     declared = evidence.operators.keys() - evidence.copied
     numbered = declared == layout.operators.keys() == set(range(len(declared)))
-    first_format = all(one.name == _METADATA for one in layout.operators.values())
+    first_format = all(entry.name == _METADATA for entry in layout.operators.values())
     return numbered and first_format and operator >= len(declared) > 0
 
 
 def _changed_before_spark_4(storage: Storage, layout: Layout, operator: int, newest: int) -> bool:
     # Files that are younger than every change of the others were put there since.
-    written = _times(one.entry for one in _files(layout, operator))
+    written = _times(file.entry for file in _files(layout, operator))
     by_spark_4 = _by_spark_4(storage, batch_of(newest))
     if by_spark_4 is not None:
-        others = _times(one.entry for number in layout.operators for one in _files(layout, number))
+        others = _times(
+            file.entry for number in layout.operators for file in _files(layout, number)
+        )
         return not by_spark_4 and not (written and others and max(written) > max(others))
     restarted = _times(layout.operators.values())
     return bool(written and restarted) and max(written) < min(restarted)
@@ -276,16 +280,18 @@ def _is_whole(layout: Layout, evidence: Evidence, operator: int, newest: int) ->
     stores = {store: files for store, files in layout.stores.items() if store.operator == operator}
     partitions = required_partitions(evidence, operator)
     names = store_names(evidence, operator)
-    if stores.keys() != {StoreId(operator, one, name) for one in partitions for name in names}:
+    if stores.keys() != {
+        StoreId(operator, partition, name) for partition in partitions for name in names
+    }:
         return False
     versions = [Versions.of(files) for files in stores.values()]
     ends = (newest, newest - 1)  # the last batch may have failed before all of its tasks had ended
-    return any(all(one.loadable(end, end) for one in versions) for end in ends)
+    return any(all(state.loadable(end, end) for state in versions) for end in ends)
 
 
 def _noted(storage: Storage, attested: Mapping[StoreId, str], operator: int) -> Iterator[int]:
     for path in (path for store, path in attested.items() if store.operator == operator):
         notes = read_attestations(storage, path)
-        yield from (one.version for one in notes.proofs)
-        yield from (snapshot_version(one) or 0 for one in notes.written)
-        yield from (one.version for one in notes.uploads.newest)
+        yield from (proof.version for proof in notes.proofs)
+        yield from (snapshot_version(snapshot) or 0 for snapshot in notes.written)
+        yield from (upload.version for upload in notes.uploads.newest)

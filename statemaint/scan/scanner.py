@@ -98,7 +98,7 @@ def scan(
     operators = tuple(_operators(storage, layout, notes))
     evidence = Evidence(
         listed=frozenset(layout.stores) | (part.others(part.handover.stores) if part else set()),
-        operators={one.id: one for one in operators},
+        operators={operator.id: operator for operator in operators},
         pinned=pinned,
         named={
             operator: tuple(map(len, partitions))
@@ -107,7 +107,9 @@ def scan(
         keyed=_keyed(storage, layout, operators, notes),
         # A task does not know which operators have left the query; its plan looked for lost ones.
         described=frozenset() if part else layout.described(),
-        copied=frozenset(one.id for one in operators if one.declared_id not in (None, one.id)),
+        copied=frozenset(
+            operator.id for operator in operators if operator.declared_id not in (None, operator.id)
+        ),
         noted=frozenset(attested.stores) | (part.others(part.handover.noted) if part else set()),
     )
     undeclared = undeclared_operators(
@@ -118,7 +120,7 @@ def scan(
     )
     evidence = replace(evidence, counts=counts, removed=frozenset(undeclared.removed))
     expected = () if layout.provider is Provider.UNKNOWN else expected_stores(evidence)
-    requested = tuple(one for one in expected if only is None or only(one))
+    requested = tuple(store for store in expected if only is None or only(store))
     stores = tuple(_stores(storage, layout, requested, attested, refused, listed))
     if layout.provider is Provider.ROCKSDB:
         reading = RocksReading(
@@ -142,7 +144,9 @@ def scan(
         codec=codec,
         row_checksums=row_checksums,
         operators=operators,
-        stores=tuple(one if one.unread else with_unreadable(storage, one) for one in stores),
+        stores=tuple(
+            store if store.unread else with_unreadable(storage, store) for store in stores
+        ),
         left_out=len(expected) - len(requested),
         partitions=_numbers(expected, counts.get(max(commits, default=-1))),
         offsets=tuple(sorted(offsets)),
@@ -241,10 +245,10 @@ def _check_state(
 def _family_schemas(
     storage: Storage, layout: Layout, operators: Iterable[Operator], stores: Iterable[StoreId]
 ) -> Mapping[tuple[int, str], FamilySchemas]:
-    keyed = {(one.operator, one.store): files for one, files in layout.families.items()}
-    tagged = {one.id for one in operators if one.has_families}
-    names = {(one.operator, one.store) for one in stores if one.operator in tagged}
-    return {one: FamilySchemas(storage, keyed.get(one, ())) for one in names | keyed.keys()}
+    keyed = {(store.operator, store.store): files for store, files in layout.families.items()}
+    tagged = {operator.id for operator in operators if operator.has_families}
+    names = {(store.operator, store.store) for store in stores if store.operator in tagged}
+    return {name: FamilySchemas(storage, keyed.get(name, ())) for name in names | keyed.keys()}
 
 
 def _operators(storage: Storage, layout: Layout, notes: Notes) -> Iterator[Operator]:
@@ -272,11 +276,11 @@ def _counts(
     batches = sorted(ids) if layout.provider is Provider.ROCKSDB else []
     if not may_have_changed(layout.stores, ids, batches, pinned):
         return {}
-    return partition_counts(storage, (one for one in batches if one in offsets))
+    return partition_counts(storage, (batch for batch in batches if batch in offsets))
 
 
 def _numbers(expected: Iterable[StoreId], newest: int | None) -> dict[int, int]:
-    counts = {one.operator: one.partition + 1 for one in sorted(expected)}
+    counts = {store.operator: store.partition + 1 for store in sorted(expected)}
     return {operator: min(count, newest or count) for operator, count in counts.items()}
 
 
@@ -285,7 +289,7 @@ def _keyed(
 ) -> frozenset[int]:
     # An operator that declares its stores has schemas; a missing schema may have had a key.
     keyed = {store.operator for store in layout.families}
-    keyed |= {one.id for one in operators} - {store.operator for store in layout.schemas}
+    keyed |= {operator.id for operator in operators} - {store.operator for store in layout.schemas}
     for store, entry in sorted(layout.schemas.items()):
         try:
             has_key = schema.parse_schema(storage.read(entry.path)).has_key
@@ -347,9 +351,9 @@ def _unclassified(layout: Layout, unused: Iterable[StoreId]) -> Iterator[Entry]:
 
 def _undescribed(stores: Iterable[Store], layout: Layout) -> Iterator[Finding]:
     # Operators with column families: Spark writes the metadata of others again.
-    zips = {one.id: one.rocks.families.values() for one in stores if one.rocks}
+    zips = {store.id: store.rocks.families.values() for store in stores if store.rocks}
     tagged = {store.operator for store, families in zips.items() if any(families)}
-    tagged |= {one.operator for one in layout.families if zips}
+    tagged |= {store.operator for store in layout.families if zips}
     for number in sorted(tagged - layout.operators.keys()):
         path = f"state/{number}/_metadata"
         detail = (

@@ -44,7 +44,7 @@ def inventory(spark: "SparkSession", queries: Queries) -> "DataFrame":
     Raises:
         ConfigError: when the fleet cannot be used.
     """
-    pieces = [(Piece(one).to_json(), 1.0) for one in fleet_of(queries)]
+    pieces = [(Piece(target).to_json(), 1.0) for target in fleet_of(queries)]
     return _named(_spread(spark, pieces, take_inventory, INVENTORY))
 
 
@@ -69,7 +69,7 @@ def plan_fleet(
         ConfigError: when the fleet, or the policy, cannot be used.
     """
     options = {"force_snapshot": force}
-    pieces = [(Piece(one, options).to_json(), 1.0) for one in fleet_of(queries, policy)]
+    pieces = [(Piece(target, options).to_json(), 1.0) for target in fleet_of(queries, policy)]
     return _named(_spread(spark, pieces, make_plan, PLAN))
 
 
@@ -88,8 +88,8 @@ def verify_fleet(
         ConfigError: when the fleet cannot be used.
     """
     pieces = [
-        (Piece(one, {"deep": deep, "share": [share, shares]}).to_json(), 1.0)
-        for one in fleet_of(queries)
+        (Piece(target, {"deep": deep, "share": [share, shares]}).to_json(), 1.0)
+        for target in fleet_of(queries)
         for share in range(1, shares + 1)
     ]
     return _spread(spark, pieces, check, VERIFIED)
@@ -132,7 +132,7 @@ def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
     reading = reading_of(queries)
     fleet = fleet_of(reading or queries, policy)
     given = {"attempt": attempt, "wait": wait, "tell": tell}
-    chosen: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     fleet_run = FleetRun(run or new_run_id(time.time()), force_snapshot=force, **chosen)
     kept = History.at(history) if isinstance(history, str) else history
     with reporting(reading, fleet, "maintain", attempt=fleet_run.attempt) as ended:
@@ -175,8 +175,10 @@ def savepoint_fleet(  # noqa: PLR0913 -- as above
         StorageError: when the outcomes cannot be added to the history; the savepoints are there.
     """
     reading = reading_of(queries)
-    fleet = [replace(one, savepoint=to or one.savepoint) for one in fleet_of(reading or queries)]
-    fleet = [one for one in fleet if one.savepoint or one.mistake]
+    fleet = [
+        replace(target, savepoint=to or target.savepoint) for target in fleet_of(reading or queries)
+    ]
+    fleet = [target for target in fleet if target.savepoint or target.mistake]
     if (to or shape != SAME) and (len(fleet) != 1 or not to):
         raise ConfigError("another shape is of one query (--query), and has its own place (--to)")
     if not fleet:

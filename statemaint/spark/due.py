@@ -40,4 +40,4 @@ def due(reading: QueriesReading, fleet: Sequence[Target], kind: Kind, now: float
         return last is None or last < scheduled
 
     answers = each(is_due, fleet)
-    return [one for one, answer in zip(fleet, answers, strict=True) if answer]
+    return [target for target, answer in zip(fleet, answers, strict=True) if answer]

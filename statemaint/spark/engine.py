@@ -72,20 +72,20 @@ def run_fleet(
 
 
 def _run(spark: Any, fleet: Sequence[Target], run: FleetRun, costs: Mapping[str, Costs]) -> Any:
-    holders = {one: Holder(f"{run.name}.{one.query}", run.attempt) for one in fleet}
+    holders = {target: Holder(f"{run.name}.{target.query}", run.attempt) for target in fleet}
     with leases() as held:
         held.begin(holders)
-        open_to = [one for one in fleet if one.query not in held.refused]
+        open_to = [target for target in fleet if target.query not in held.refused]
         run.tell(f"planning {counted(len(open_to), 'query', 'queries')}")
         planned = _planned(spark, open_to, run, costs)
         plans = planned.plans
         work = {
-            one: plans[one.query]
-            for one in open_to
-            if one.query in plans and plans[one.query].weights
+            target: plans[target.query]
+            for target in open_to
+            if target.query in plans and plans[target.query].weights
         }
         held.take({target: holders[target] for target in work}, wait=run.wait)
-        work = {one: plan for one, plan in work.items() if one.query in held.leases}
+        work = {target: plan for target, plan in work.items() if target.query in held.leases}
         orders = _orders(work, holders, run, cores_of(spark))
         ends = _planned_ends(fleet, plans, planned.notes, held)
         try:
@@ -151,7 +151,8 @@ def _planned(
 ) -> _Answers:
     options = {"run": run.name, "force_snapshot": run.force_snapshot}
     pieces = [
-        (Piece(one, {**options, "costs": costs.get(one.query)}).to_json(), 1.0) for one in fleet
+        (Piece(target, {**options, "costs": costs.get(target.query)}).to_json(), 1.0)
+        for target in fleet
     ]
     return answers(spark, pieces, prepare_query)
 
@@ -172,7 +173,7 @@ def _orders(
         target: {UnitId(*unit): weight for *unit, weight in plan.weights}
         for target, plan in work.items()
     }
-    split = shares({one.query: sum(units.values()) for one, units in weights.items()}, cores)
+    split = shares({target.query: sum(units.values()) for target, units in weights.items()}, cores)
     orders = {}
     for target, plan in work.items():
         packed = bundles(
@@ -203,17 +204,19 @@ def _planned_ends(
     errors = {row["query"]: row["error"] for row in notes if row["error"]}
     errors |= {query: Failure.of(error).reason for query, error in held.refused.items()}
     return {
-        one: TaskResults(
-            summary=plans[one.query].summary if one.query in plans else None,
-            failure=errors.get(one.query),
+        target: TaskResults(
+            summary=plans[target.query].summary if target.query in plans else None,
+            failure=errors.get(target.query),
         )
-        for one in fleet
+        for target in fleet
     }
 
 
 def maintain_orders(spark: Any, orders: Mapping[Target, WorkOrder], *, tell: Tell) -> _Answers:
     """Maintains the bundles of queries whose leases the driver holds, by executors."""
-    units = [(target, order, one) for target, order in orders.items() for one in order.bundles]
+    units = [
+        (target, order, bundle) for target, order in orders.items() for bundle in order.bundles
+    ]
     partitions = sum(len(bundle.partitions) for *_, bundle in units)
     tell(
         f"maintaining {counted(partitions, 'partition')} of "
@@ -241,13 +244,13 @@ def _query_rows(
     fleet: Iterable[Target], run: FleetRun, held: Leases, notes: Iterable[Row]
 ) -> dict[str, Row]:
     """Returns the row of each query itself, by its name."""
-    of_query: dict[str, list[Row]] = {one.query: [] for one in fleet}
+    of_query: dict[str, list[Row]] = {target.query: [] for target in fleet}
     for row in notes:
         of_query[row["query"]].append(row)
     for target in fleet:
         if refused := held.refused.get(target.query):
             of_query[target.query].append({**EMPTY, **error_row(target, refused)})
-    return {one.query: query_row(one, run.name, of_query[one.query]) for one in fleet}
+    return {target.query: query_row(target, run.name, of_query[target.query]) for target in fleet}
 
 
 def _ending_rows(ended: Mapping[Target, Emptied]) -> list[Row]:
@@ -270,4 +273,4 @@ def outcomes(tables: Sequence[Any], rows: Sequence[Row]) -> Any:
 
     names, schema = list(OUTCOMES), arrow_schema(OUTCOMES)
     queries = pa.Table.from_pylist(list(rows), schema=schema)
-    return pa.concat_tables([*(one.select(names) for one in tables), queries])
+    return pa.concat_tables([*(table.select(names) for table in tables), queries])

@@ -87,7 +87,7 @@ def saved(
     def work(dest: LeaseGuardedStorage) -> list[Row]:
         check_lease_held(dest, holder)
         started, began, planned = dest.now(), monotonic(), unpacked(piece)
-        shuffles = tuple(replace(one, targets=only) for one in planned.shuffles)
+        shuffles = tuple(replace(shuffle, targets=only) for shuffle in planned.shuffles)
         with leased(dest, holder, keep=True) as lease:
             writer = StoreWriter(replace(planned, shuffles=shuffles), dest, lease)
             writer = writer.continued() if dest.repeated else writer
@@ -144,8 +144,8 @@ def _places(number: int) -> list[int]:
     """Returns numbers of which Spark's hash sends each to a partition of its own."""
     found, numbers = dict[int, int](), count(1)
     while len(found) < number:
-        one = next(numbers)
-        found.setdefault(partition_of([one], _PLACE, number), one)
+        candidate = next(numbers)
+        found.setdefault(partition_of([candidate], _PLACE, number), candidate)
     return [*found.values()]
 
 
@@ -180,20 +180,22 @@ def _sent(planned: SavepointPlan, places: Sequence[int | None]) -> Generator[Row
             apart = defaultdict[int, list[tuple[bytes, bytes]]](list)
             for target, row in zip(targets, rows, strict=True):
                 apart[target].append(row)
-            for target, some in apart.items():
-                sums[target].add(some)
+            for target, of_target in apart.items():
+                sums[target].add(of_target)
                 if place := places[target]:
-                    yield from ({"place": place, "key": key, "value": one} for key, one in some)
+                    yield from (
+                        {"place": place, "key": key, "value": value} for key, value in of_target
+                    )
         families = {str(number): name for number, name in state.families.items()}
-    return [{"digest": asdict(one.digest()), "families": families} for one in sums]
+    return [{"digest": asdict(total.digest()), "families": families} for total in sums]
 
 
 def _received(files: Mapping[int, tuple[str, int]], tables: Iterable[Any]) -> Iterator[Any]:
     """Yields the outcome of each file that sorted rows are of, as Arrow batches."""
     columns = ([table.column(name).to_pylist() for name in _ROWS] for table in tables)
-    rows = (row for one in columns for row in zip(*one, strict=True))
-    for place, some in groupby(rows, key=itemgetter(0)):
-        yield batch(NOTED, [receive(*files[place], some)])
+    rows = (row for of_table in columns for row in zip(*of_table, strict=True))
+    for place, of_place in groupby(rows, key=itemgetter(0)):
+        yield batch(NOTED, [receive(*files[place], of_place)])
 
 
 def receive(piece: str, at: int, rows: Iterable[tuple[int, Any, bytes]]) -> Row:

@@ -71,7 +71,9 @@ def fleet_of(queries: Queries, change: Mapping[str, Any] | None = None) -> tuple
     mistake; so is a file with other mistakes, by its path.
     """
     targets = _targets(queries)
-    return tuple(replace(one, policy=one.policy.override(**(change or {}))) for one in targets)
+    return tuple(
+        replace(target, policy=target.policy.override(**(change or {}))) for target in targets
+    )
 
 
 def _targets(queries: Queries) -> tuple[Target, ...]:
@@ -104,12 +106,12 @@ def _mistakes(reading: QueriesReading) -> Iterator[Target]:
     """Yields the entries with mistakes, and each file with others, as queries with a mistake."""
     of_file: dict[str, list[str]] = {}
     for entry in reading.broken:
-        listed = [str(one) for one in entry.problems]
+        listed = [str(problem) for problem in entry.problems]
         if entry.kept or entry.name in reading.queries:
             of_file.setdefault(entry.file, []).extend(listed)
         else:
             yield Target(entry.name, "", mistake="; ".join(listed))
-    for one in reading.problems:
-        of_file.setdefault(one.file, []).append(str(one))
+    for problem in reading.problems:
+        of_file.setdefault(problem.file, []).append(str(problem))
     for file, listed in of_file.items():
         yield Target(file, "", mistake="; ".join(dict.fromkeys(listed)))

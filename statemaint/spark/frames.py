@@ -59,7 +59,9 @@ def spread(
         return spark.createDataFrame([], ddl(columns))
     task, context = _Task(work, columns, waits), context_of(spark)
     if context is not None and find_spec("pandas") is None:
-        rows = context.parallelize([list(one) for one in tasks], len(tasks)).flatMap(task.tuples)
+        rows = context.parallelize([list(pieces) for pieces in tasks], len(tasks)).flatMap(
+            task.tuples
+        )
         return spark.createDataFrame(rows, ddl(columns), verifySchema=False)
     if sum(len(piece) for pieces in tasks for piece in pieces) <= _SMALL:
         numbers = spark.range(0, len(tasks), 1, len(tasks))
@@ -117,7 +119,7 @@ class _SmallTasks:
     """The function that an executor runs, together with the pieces of all tasks."""
 
     def __init__(self, task: _Task, tasks: Sequence[Sequence[str]]) -> None:
-        self._task, self._tasks = task, [list(one) for one in tasks]
+        self._task, self._tasks = task, [list(pieces) for pieces in tasks]
 
     def batches(self, numbers: Iterable[Any]) -> Iterator[Any]:
         """Yields the rows of the tasks with some numbers, as Arrow batches."""
@@ -181,8 +183,8 @@ def not_written(frame: Any, output: str) -> str | None:
 
 def first_line(why: str) -> str:
     """Returns the first line of Spark's words that is not only the name of Py4J's call."""
-    lines = [" ".join(one.split()) for one in why.splitlines() if one.strip()]
-    return next((one for one in lines if not one.startswith("An error occurred")), "it failed")
+    lines = [" ".join(line.split()) for line in why.splitlines() if line.strip()]
+    return next((line for line in lines if not line.startswith("An error occurred")), "it failed")
 
 
 def context_of(spark: Any) -> Any:
@@ -220,9 +222,9 @@ def deal(work: Sequence[tuple[_T, float]], tasks: int) -> list[list[_T]]:
     dealt: list[list[_T]] = [[] for _ in range(min(tasks, len(work)))]
     heap = [(0.0, 0, number) for number in range(len(dealt))]
     heapify(heap)
-    for piece, weight in sorted(work, key=lambda one: -one[1]):
+    for piece, weight in sorted(work, key=lambda pair: -pair[1]):
         total, pieces, number = heappop(heap)
         dealt[number].append(piece)
         heappush(heap, (total + weight, pieces + 1, number))
-    order = sorted(heap, key=lambda one: (-one[0], one[2]))
+    order = sorted(heap, key=lambda task: (-task[0], task[2]))
     return [dealt[number] for _, _, number in order]

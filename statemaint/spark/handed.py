@@ -63,7 +63,7 @@ def _maintained(
     holders = {target: order.bundles[0].holder for target, order in orders.items()}
     with leases() as held:
         held.take({target: holder for target, holder in holders.items() if holder})
-        reports: dict[str, list[BundleReport]] = {one.query: [] for one in orders}
+        reports: dict[str, list[BundleReport]] = {target.query: [] for target in orders}
         ready = {}
         for target, order in orders.items():
             if refused := held.refused.get(target.query):

@@ -88,7 +88,7 @@ class History:
         self.storage.replace(path, [content.getvalue()])
         if self.keep is not None:
             first = _folder(max(0.0, now - self.keep))
-            self._delete(one for one in there if one != path and one < first)
+            self._delete(other for other in there if other != path and other < first)
         return path
 
     def _delete(self, paths: Iterable[str]) -> None:
@@ -109,7 +109,7 @@ class History:
         costs: dict[str, dict[str, float]] = {}
         try:
             paths = sorted(self._paths())
-            maintained = [one for one in paths if not one.partition("/")[2].startswith(_OTHERS)]
+            maintained = [path for path in paths if not path.partition("/")[2].startswith(_OTHERS)]
         except StorageError:
             return costs
         for path in maintained[-_NEWEST:]:  # a newer one replaces the costs of an older one
@@ -153,7 +153,7 @@ class History:
 
     def _paths(self) -> list[str]:
         """Returns the files of all runs, by day and run."""
-        return [one.path for one in self.storage.list("") if _PATH.fullmatch(one.path)]
+        return [entry.path for entry in self.storage.list("") if _PATH.fullmatch(entry.path)]
 
 
 def _folder(time: float) -> str:
@@ -167,7 +167,7 @@ def _widened(table: Any, run: str, verb: str) -> Any:
     known = {name: table[name] for name in table.column_names}
     known |= {name: pa.repeat(text, len(table)) for name, text in (("run", run), ("verb", verb))}
     schema = arrow_schema(HISTORY)
-    columns = [known.get(one.name, pa.nulls(len(table), one.type)) for one in schema]
+    columns = [known.get(field.name, pa.nulls(len(table), field.type)) for field in schema]
     return pa.table(columns, schema=schema)
 
 

@@ -109,7 +109,7 @@ class Leases:
         while True:
             errors = tried(lambda target: self._take(target, holders[target]), missing)
             self.refused |= {target.query: error for target, error in errors.items()}
-            missing = [one for one, error in errors.items() if waited < _longest(error, wait)]
+            missing = [target for target, error in errors.items() if waited < _longest(error, wait)]
             if not missing:
                 return
             self._pause(_LOOK_AGAIN)
@@ -140,7 +140,7 @@ class Leases:
                 target.open(), holders[target], sound=not code, units=True, run=run, exit_code=code
             )
 
-        errors = tried(end, [one for one in codes if one.query in self.leases])
+        errors = tried(end, [target for target in codes if target.query in self.leases])
         for target, error in errors.items():
             _log.warning("%s: the lease is left to expire: %s", target.query, error)
         return emptied

@@ -34,7 +34,7 @@ def error_row(target: Target, error: Exception) -> Row:
 
 def findings_rows(findings: Iterable[Finding]) -> list[dict[str, str]]:
     """Returns findings in the form of a column."""
-    return [{"code": one.code.value, "detail": one.detail} for one in findings]
+    return [{"code": finding.code.value, "detail": finding.detail} for finding in findings]
 
 
 def inventory_rows(target: Target, checkpoint: Checkpoint) -> Iterator[Row]:
@@ -84,14 +84,14 @@ def plan_rows(target: Target, plan: Plan) -> Iterator[Row]:
             "exit_code": 0,
         }
 
-    for one in plan.withheld:
+    for snapshot in plan.withheld:
         yield {
             **of_query(target),
-            **id_json(one.store),
+            **id_json(snapshot.store),
             "action": "withheld",
-            "version": one.version,
-            "reason": one.wait.reason.value,
-            "detail": " ".join(str(each) for each in by_reason([one])),
+            "version": snapshot.version,
+            "reason": snapshot.wait.reason.value,
+            "detail": " ".join(str(waiting) for waiting in by_reason([snapshot])),
             "exit_code": 0,
         }
 
@@ -144,10 +144,16 @@ def _store_row(store: StoreReport) -> Row:
 
 def query_row(target: Target, run: str, rows: Sequence[Mapping[str, Any]]) -> Row:
     """Returns the one row of a query itself, from all notes of its tasks."""
-    findings = {(one["code"], one["detail"]): one for row in rows for one in row["findings"] or ()}
+    findings = {
+        (finding["code"], finding["detail"]): finding
+        for row in rows
+        for finding in row["findings"] or ()
+    }
     errors = sorted({row["error"] for row in rows if row["error"]})
     outcomes = {row["outcome"] for row in rows}
-    outcome = next((one for one in ("failed", "held", "halted") if one in outcomes), "done")
+    outcome = next(
+        (outcome for outcome in ("failed", "held", "halted") if outcome in outcomes), "done"
+    )
     return {
         **of_query(target),
         "run": run,

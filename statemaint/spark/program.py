@@ -275,9 +275,9 @@ def _run(  # noqa: PLR0913 -- the flags of every verb
 ) -> None:
     reading = read_fleet(file)
     every, lost = _only(fleet_of(reading), names), None
-    fleet = [one for one in every if is_in_shard(one.query, shard)]
+    fleet = [target for target in every if is_in_shard(target.query, shard)]
     if due:
-        concerned = [one for one in fleet if concerns(one)]
+        concerned = [target for target in fleet if concerns(target)]
         fleet = due_queries.due(reading, concerned, due, time.time())
         click.echo(f"due: {len(fleet)} of {counted(len(concerned), 'query', 'queries')}", err=True)
     with output_to(summary, flag="--summary"):
@@ -286,7 +286,7 @@ def _run(  # noqa: PLR0913 -- the flags of every verb
         with reporting(reading, fleet, reports, attempt=attempt) as ended:
             spark = session(master, remote)
             try:
-                check_executors(spark, [one.checkpoint for one in fleet])
+                check_executors(spark, [target.checkpoint for target in fleet])
                 if output:
                     must_be_new(spark, output)
                 table = collected(verb(spark, fleet).select(*columns), columns)
@@ -301,17 +301,17 @@ def _run(  # noqa: PLR0913 -- the flags of every verb
 
 
 def _only(fleet: Sequence[Target], names: Sequence[str]) -> Sequence[Target]:
-    queries = {one.query for one in fleet}
+    queries = {target.query for target in fleet}
     if unknown := sorted(set(names) - queries):
         raise ConfigError(f"the file has no enabled query {', '.join(unknown)}")
-    return [one for one in fleet if one.query in names] if names else fleet
+    return [target for target in fleet if target.query in names] if names else fleet
 
 
 def _end(results: Sequence[QuerySummary], *, as_json: bool, lost: str | None) -> NoReturn:
-    codes = [one.exit_code for one in results]
+    codes = [summary.exit_code for summary in results]
     code = worst_code([*codes, StorageError.exit_code] if lost else codes)
     if as_json:
-        document = {"exit_code": code, "queries": [one.to_json() for one in results]}
+        document = {"exit_code": code, "queries": [summary.to_json() for summary in results]}
         click.echo(json.dumps(document, indent=2))
     else:
         _print(results)
@@ -325,11 +325,11 @@ def _end(results: Sequence[QuerySummary], *, as_json: bool, lost: str | None) ->
 
 def _print(results: Sequence[QuerySummary]) -> None:
     columns = ("query", "stores", "longest chain", "files", "bytes", "done", "findings", "exit")
-    tables.print_table(columns, [_cells(one) for one in results[:_MOST]])
+    tables.print_table(columns, [_cells(summary) for summary in results[:_MOST]])
     if len(results) > _MOST:
         tables.print_line(f"and {len(results) - _MOST} more; --json lists them")
-    stores = sum(one.stores for one in results)
-    bad = [one for one in results if one.exit_code]
+    stores = sum(summary.stores for summary in results)
+    bad = [summary for summary in results if summary.exit_code]
     worst_of_all = f"; the worst is {bad[0].query}" if bad else ""
     whole = f"{counted(len(results), 'query', 'queries')}, {counted(stores, 'store')}"
     tables.print_line(f"{whole}, {len(bad)} with problems{worst_of_all}")

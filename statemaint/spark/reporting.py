@@ -51,14 +51,16 @@ def reporting(
     from statemaint.metrics.tasks import reporting as published  # noqa: PLC0415 -- needs an extra
 
     with published(*tasks, clock=time.time) as progress:
-        by_query = {task.of.query: one for task, one in zip(tasks, progress, strict=True)}
+        by_query = {task.of.query: of_task for task, of_task in zip(tasks, progress, strict=True)}
 
         def ended(results: Iterable[QuerySummary]) -> None:
-            for one in results:
-                if found := by_query.get(one.query):
-                    changes = {name: one.sums[name] for name in _CHANGES if name in one.sums}
-                    found.add(stores_planned=one.stores, stores_done=one.stores, **changes)
-                    found.failed = one.exit_code != 0
+            for summary in results:
+                if found := by_query.get(summary.query):
+                    changes = {
+                        name: summary.sums[name] for name in _CHANGES if name in summary.sums
+                    }
+                    found.add(stores_planned=summary.stores, stores_done=summary.stores, **changes)
+                    found.failed = summary.exit_code != 0
 
         yield ended
 
@@ -69,10 +71,10 @@ def _tasks(
     """Returns a task of each query whose metrics have a destination."""
     try:
         wanted = [
-            (named_of(reading, one.query), targets)
-            for one in fleet
-            if verb and one.query in reading.queries
-            for targets in (targets_of(reading, one.query),)
+            (named_of(reading, target.query), targets)
+            for target in fleet
+            if verb and target.query in reading.queries
+            for targets in (targets_of(reading, target.query),)
             if targets.gateway or targets.textfile
         ]
         if not wanted:
@@ -106,7 +108,7 @@ def note_verifications(fleet: Iterable[Target], rows: Iterable[Row]) -> None:
 
     def note(target: Target, storage: Storage) -> None:
         found = shares[target.query]
-        codes = {one["code"] for row in found for one in row["findings"] or ()}
+        codes = {finding["code"] for row in found for finding in row["findings"] or ()}
         if found and not any(row["error"] for row in found):
             note_verification(
                 storage,
@@ -126,5 +128,5 @@ def note_savepoints(reports: Mapping[Target, SavepointReport]) -> None:
 
 def _noted(note: Callable[[Target, Storage], object], targets: Iterable[Target]) -> None:
     known = [target for target in targets if not target.mistake]
-    for target, error in tried(lambda one: note(one, one.open()), known).items():
+    for target, error in tried(lambda target: note(target, target.open()), known).items():
         _log.warning("%s: it is not in the metrics: %s", target.query, error)

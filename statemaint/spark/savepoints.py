@@ -34,24 +34,24 @@ def save_fleet(
     spark: Any, fleet: Sequence[Target], run: str, *, shape: Shape, pin: bool, tell: Tell
 ) -> Any:
     """Makes a savepoint of each query, and returns the outcomes as an Arrow table."""
-    saves = [QuerySave(one, run, pin=pin, shape=shape) for one in fleet]
+    saves = [QuerySave(target, run, pin=pin, shape=shape) for target in fleet]
     try:
         tell(f"planning {counted(len(saves), 'query', 'queries')}")
         each(QuerySave.begin, saves)
-        while at_work := [one for one in saves if one.steps]:
-            sizes = {one.target.query: sum(one.weights().values()) for one in at_work}
+        while at_work := [save for save in saves if save.steps]:
+            sizes = {save.target.query: sum(save.weights().values()) for save in at_work}
             most = shares(sizes, cores_of(spark))
-            units = [unit for one in at_work for unit in one.units(most[one.target.query])]
+            units = [unit for save in at_work for unit in save.units(most[save.target.query])]
             queries = counted(len(at_work), "query", "queries")
             tell(f"saving the stores of {queries} in {counted(len(units), 'unit')}")
             rows = [*answers(spark, units, save_unit).notes]
-            rows += [row for one in at_work for row in one.exchanged(spark)]
+            rows += [row for save in at_work for row in save.exchanged(spark)]
             each(partial(QuerySave.go_on, rows=rows), at_work)
     finally:
         each(QuerySave.close, saves)
     if pin:
-        note_savepoints({one.target: one.report for one in saves if one.report})
-    return outcomes([], [row for one in saves for row in one.rows()])
+        note_savepoints({save.target: save.report for save in saves if save.report})
+    return outcomes([], [row for save in saves for row in save.rows()])
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ class QuerySave:
                 **self._options,
                 "unit": bundle.label,
                 "key": f"{self._rounds}-{bundle.key}",
-                "plan": packed(planned, [one for one in left if one[0].id.unit in bundle.units]),
+                "plan": packed(planned, [pair for pair in left if pair[0].id.unit in bundle.units]),
             }
             yield Piece(self.target, options).to_json(), bundle.weight
 
@@ -131,8 +131,10 @@ class QuerySave:
         """Takes the rows of all units: the savepoint is whole then, starts over, or has failed."""
         mine = {row["unit"]: row for row in rows if row["query"] == self.target.query}
         writes = self.writer.writes_left if self.writer else ()
-        expected = [one.label for one in self._bundles] + [one.store.directory for one in writes]
-        for label in (one for one in expected if one not in mine):
+        expected = [bundle.label for bundle in self._bundles] + [
+            write.store.directory for write in writes
+        ]
+        for label in (label for label in expected if label not in mine):
             mine[label] = error_row(self.target, RuntimeError(f"{label} gave no report"))
         failed = [row for row in mine.values() if row.get("error")]
         if any(row.get("note") != AGAIN for row in failed):
@@ -142,9 +144,9 @@ class QuerySave:
             error = Superseded(self.target.checkpoint, failed[0]["error"])
             self._step(partial(self.steps.throw, error), failed)
         elif self.steps:
-            stores = [(row, one) for row in mine.values() for one in json.loads(row["note"])]
-            self._rows_of_units |= {one["directory"]: row for row, one in stores}
-            self._step(partial(self.steps.send, [loaded(SavedStore, one) for _, one in stores]))
+            stores = [(row, store) for row in mine.values() for store in json.loads(row["note"])]
+            self._rows_of_units |= {store["directory"]: row for row, store in stores}
+            self._step(partial(self.steps.send, [loaded(SavedStore, store) for _, store in stores]))
 
     def _step(self, step: Callable[[], StoreWriter | None], thrown: Sequence[Row] = ()) -> None:
         try:
@@ -170,7 +172,7 @@ class QuerySave:
             unit = self._rows_of_units.get(store.directory, {})
             times = {name: unit.get(name) for name in ("unit", "started", "seconds")}
             yield {**self._row(store, written=bool(unit)), **place, **times}
-        notes = [{**EMPTY, **one} for one in self.notes]
+        notes = [{**EMPTY, **row} for row in self.notes]
         yield {**query_row(self.target, self.run, notes), **place}
 
     def _row(self, store: SavedStore, *, written: bool) -> Row:

@@ -62,4 +62,4 @@ def _submitted() -> bool:
 def _path() -> str:
     """Returns the path of this package for local workers, if it is not installed."""
     here, given = str(Path(statemaint.__file__).parent.parent), os.environ.get("PYTHONPATH")
-    return os.pathsep.join(one for one in (here, given) if one)
+    return os.pathsep.join(path for path in (here, given) if path)

@@ -43,7 +43,7 @@ class QuerySummary:
 
     def add(self, row: Mapping[str, Any]) -> None:
         self.exit_code = worst_code((self.exit_code, row["exit_code"] or 0))
-        self.codes |= {one["code"] for one in row.get("findings") or ()}
+        self.codes |= {finding["code"] for finding in row.get("findings") or ()}
         if row.get("error"):
             self.errors.append(row["error"])
         if row.get("action"):

@@ -76,7 +76,7 @@ def waits(piece: str) -> bool:
     """Returns whether a piece is of a storage far away, and is a plan or little to maintain."""
     given = Piece.from_json(piece)
     bundles = given.options.get("order", {}).get("bundles", ())
-    little = "deep" not in given.options and all(one["weight"] <= LEAST for one in bundles)
+    little = "deep" not in given.options and all(bundle["weight"] <= LEAST for bundle in bundles)
     return little and storage_of(given.target.checkpoint) != LOCAL
 
 
@@ -139,7 +139,9 @@ def prepare_query(piece: str) -> Iterator[Row]:
         planned = PlannedQuery(prepared.summary(every_unit=target.every_unit))
         if prepared.has_work:
             found = weights(prepared.plan, given.options.get("costs") or {})
-            weighted = tuple((one.operator, one.partition, weight) for one, weight in found.items())
+            weighted = tuple(
+                (unit.operator, unit.partition, weight) for unit, weight in found.items()
+            )
             planned = replace(planned, weights=weighted, handover=prepared.handover.to_json())
         yield {**of_query(target), "note": json.dumps(dumped(planned))}
 

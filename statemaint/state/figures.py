@@ -130,10 +130,10 @@ class StateStats(Displayed):
     def _facts(self) -> Iterator[str]:
         yield f"batch {batch_of(self.version)}"
         yield counted(len(self.operators), "operator")
-        yield counted(sum(one.figures.rows for one in self.operators), "row")
+        yield counted(sum(operator.figures.rows for operator in self.operators), "row")
         yield counted(len(self.notices), "notice")
 
     def _rows(self) -> Iterator[dict[str, object]]:
-        for one in self.operators:
-            figures = one.figures
-            yield {"operatorId": one.operator, "rows": figures.rows, "bytes": figures.bytes}
+        for operator in self.operators:
+            figures = operator.figures
+            yield {"operatorId": operator.operator, "rows": figures.rows, "bytes": figures.bytes}

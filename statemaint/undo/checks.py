@@ -104,7 +104,7 @@ class _Fit:
             for path, entry in trash.files.items()
         }
         self._of_repair = any(
-            one.name == f"{RecoveryVerb.REPAIR.value}.jsonl" for one in trash.manifests
+            manifest.name == f"{RecoveryVerb.REPAIR.value}.jsonl" for manifest in trash.manifests
         )
 
     def reasons(self) -> dict[str, str]:
@@ -126,7 +126,7 @@ class _Fit:
         there = self._state_of(directory)
         highest, logs = max(file.version for file in files), dict[int, _Log]()
         back = {file.version for file in there}
-        for file in sorted(files, key=lambda one: one.version, reverse=True):
+        for file in sorted(files, key=lambda file: file.version, reverse=True):
             note = self._trash.notes.get(file.entry.path)
             world = note.world if note else None
             if id(world) not in logs:
@@ -153,7 +153,7 @@ class _Fit:
 
     def _lone(self, version: int, back: Collection[int]) -> str | None:
         """Returns why a file does not fit below the existing files: there is a gap above it."""
-        above = min((one for one in back if one >= version), default=version)
+        above = min((newer for newer in back if newer >= version), default=version)
         lacking = range(max(version + 1, self._required), min(above - 1, self._target) + 1)
         if lacking:
             return f"version {lacking[-1]}, which the commit log requires, is missing; {_LEAVE}"

@@ -152,7 +152,7 @@ class Database:
 
     def write(self, changes: Iterable[Change]) -> None:
         """Writes some changes, each key once; key order is fastest."""
-        changes = (one for one in changes if one[1] is not None) if self.empty else iter(changes)
+        changes = (pair for pair in changes if pair[1] is not None) if self.empty else iter(changes)
         while batch := [*islice(changes, _BATCH)]:
             writes = WriteBatch(raw_mode=True)
             for key, value in batch:

@@ -226,7 +226,7 @@ def _built(version: int, place: Path, fold: Folded, totals: RowTotals, *, reuse:
             reused.append(old[file.name])
         else:
             new.append(Fresh(file, f"{file.stem}-{uuid4()}{_SST}", size))
-    named = (*reused, *(ImmutableFile(one.local.name, one.stored, one.size) for one in new))
+    named = (*reused, *(ImmutableFile(fresh.local.name, fresh.stored, fresh.size) for fresh in new))
     metadata = replace(
         fold.families,
         ssts=tuple(sorted(named, key=lambda sst: sst.local)),

@@ -15,8 +15,8 @@ _SNAPSHOTS = (".snapshot", ".zip")
 def name_findings(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
     files = (file.entry.name for file in store.files if isinstance(file, UnknownFile | Snapshot))
     inside = f"{store.id.directory}/"
-    folders = [one for one in checkpoint.directories if one.rpartition("/")[0] == inside[:-1]]
-    names = [*files, *(one.removeprefix(inside) for one in folders)]
+    folders = [path for path in checkpoint.directories if path.rpartition("/")[0] == inside[:-1]]
+    names = [*files, *(path.removeprefix(inside) for path in folders)]
     for name in sorted(name for name in names if unloadable(store, name)):
         detail = (
             f"{inside}{name}: Spark takes every name with this ending for a snapshot and fails to "

@@ -46,8 +46,10 @@ def resumes(checkpoint: Checkpoint, findings: Iterable[Finding]) -> bool:
     if any(blocks_load(finding, checkpoint) for finding in findings):
         return False
     # Findings in the logs that stop a restart are `blockers`.
-    of_state = (it for it in findings if it.code.about.subject is not Subject.LOGS)
-    if batch_of(version) in spoiled_batches(it for it in of_state if not is_doubt(it)):
+    of_state = (finding for finding in findings if finding.code.about.subject is not Subject.LOGS)
+    if batch_of(version) in spoiled_batches(
+        finding for finding in of_state if not is_doubt(finding)
+    ):
         return False
     return all(
         version in store.versions.loadable(version, version) for store in checkpoint.needed(version)
@@ -68,8 +70,12 @@ def is_replayable(checkpoint: Checkpoint, findings: Iterable[Finding]) -> bool:
 
 def spoiled_batches(findings: Iterable[Finding]) -> set[int]:
     # Misplaced rows still load; `Diagnosis.misplaced` reports them.
-    damage = (one for one in findings if one.damage and one.code.about.subject is not Subject.ROWS)
-    return {batch for one in damage for batch in one.batches}
+    damage = (
+        finding
+        for finding in findings
+        if finding.damage and finding.code.about.subject is not Subject.ROWS
+    )
+    return {batch for finding in damage for batch in finding.batches}
 
 
 def blockers(checkpoint: Checkpoint, findings: Iterable[Finding]) -> Iterator[Finding]:

@@ -87,7 +87,7 @@ def _without(
     own = file.entry.path
     sides = [it.entry for it in store.files if isinstance(it, ChecksumFile) and it.owner == own]
     sides.sort(key=lambda entry: -len(entry.path))
-    removes = tuple(Remove(it, reason, store.id, file.version) for it in (*sides, file.entry))
+    removes = tuple(Remove(entry, reason, store.id, file.version) for entry in (*sides, file.entry))
     return RepairStep(finding, removes, file.version)
 
 
@@ -96,7 +96,7 @@ def _checksums(store: Store, side: ChecksumFile) -> tuple[Remove, ...]:
     beside = f"{side.entry.path.removesuffix(side.entry.name)}.{side.entry.name}.crc"
     entries = [file.entry for file in store.files if file.entry.path == beside]
     reason = RemoveReason.STALE_CHECKSUM
-    return tuple(Remove(it, reason, store.id, side.version) for it in (*entries, side.entry))
+    return tuple(Remove(entry, reason, store.id, side.version) for entry in (*entries, side.entry))
 
 
 def rebuilt(step: RepairStep, listed: Store, store: Store, window: range) -> WriteSnapshot | None:
@@ -132,7 +132,11 @@ def missing_bases(checkpoint: Checkpoint, findings: Iterable[Finding]) -> Iterat
     """
     lost = tuple(findings)
     for store in checkpoint.stores:
-        versions = {one.version: one for one in lost if one.version and lacks_base(store, one)}
+        versions = {
+            finding.version: finding
+            for finding in lost
+            if finding.version and lacks_base(store, finding)
+        }
         if versions and (write := from_log(store, min(versions))):
             yield RepairStep(versions[write.version], (), write.version, rebuild=write)
 

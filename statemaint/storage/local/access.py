@@ -129,7 +129,7 @@ def _acl(place: FileOrPath) -> bytes:
 def _packed(access: Access) -> bytes:
     bits = partial(struct.pack, "<HHI")
     users, groups = (
-        b"".join(bits(tag, granted, int(one)) for of, one, granted in access.named if of == kind)
+        b"".join(bits(tag, granted, int(who)) for of, who, granted in access.named if of == kind)
         for tag, kind in _KINDS.items()
     )
     return (

@@ -112,7 +112,7 @@ def _bases(context, builder, signature, data, starts, first):
     payload = _data(context, builder, signature.args[0], data)
     listed = _data(context, builder, signature.args[1], starts)
     numbers = [builder.add(first, _INT(lane)) for lane in range(LANES)]
-    return [builder.gep(payload, [builder.load(builder.gep(listed, [one]))]) for one in numbers]
+    return [builder.gep(payload, [builder.load(builder.gep(listed, [index]))]) for index in numbers]
 
 
 def _spread(builder, number):
@@ -193,7 +193,7 @@ class _Lanes:
         return self._builder.or_(upper, self._builder.lshr(vector, _all(64 - bits)))
 
     def _load(self):
-        return [self._builder.load(one) for one in self._state]
+        return [self._builder.load(place) for place in self._state]
 
     def _store(self, state):
         for place, vector in zip(self._state, state, strict=True):
