@@ -270,7 +270,8 @@ def test_an_id_that_no_file_has_breaks_the_lineage(with_ids: MemoryStorage) -> N
     with_ids.delete(path(9))
     found = scan(with_ids)
     assert FindingCode.LINEAGE_BROKEN in codes(found)
-    assert "it has neither a zip nor a changelog" in str(found.stores[0].findings)
+    (finding,) = found.stores[0].findings
+    assert "it has neither a zip nor a changelog" in finding.detail
 
 
 def test_a_changelog_that_is_gone_breaks_the_lineage(with_ids: MemoryStorage) -> None:
