@@ -144,32 +144,28 @@ class StoreReport:
         return self.before, self.after
 
     @property
+    def _written(self) -> list[SnapshotWritten]:
+        return [outcome for outcome in self.outcomes if isinstance(outcome, SnapshotWritten)]
+
+    @property
+    def _deletes(self) -> list[Delete]:
+        return [outcome.action for outcome in self.outcomes if isinstance(outcome, Deleted)]
+
+    @property
     def snapshots_written(self) -> int:
-        own = sum(
-            1 for outcome in self.outcomes if isinstance(outcome, SnapshotWritten) and outcome.bytes
-        )
-        return own + self.earlier.snapshots
+        return sum(snapshot.bytes > 0 for snapshot in self._written) + self.earlier.snapshots
 
     @property
     def bytes_written(self) -> int:
-        own = sum(
-            outcome.bytes for outcome in self.outcomes if isinstance(outcome, SnapshotWritten)
-        )
-        return own + self.earlier.written
+        return sum(snapshot.bytes for snapshot in self._written) + self.earlier.written
 
     @property
     def files_deleted(self) -> Counter[str]:
-        own = (
-            outcome.action.reason.value for outcome in self.outcomes if isinstance(outcome, Deleted)
-        )
-        return Counter(own) + self.earlier.deleted
+        return Counter(delete.reason.value for delete in self._deletes) + self.earlier.deleted
 
     @property
     def bytes_deleted(self) -> int:
-        own = sum(
-            outcome.action.entry.size for outcome in self.outcomes if isinstance(outcome, Deleted)
-        )
-        return own + self.earlier.freed
+        return sum(delete.entry.size for delete in self._deletes) + self.earlier.freed
 
     @property
     def attestation(self) -> Attestation | None:
