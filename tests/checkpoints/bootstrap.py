@@ -1,6 +1,6 @@
-"""Proves that every Spark continues from rows that `bootstrap` has written.
+"""Proves that every Spark continues from rows that `bootstrap`, or a provider, has written.
 
-    python -m tests.checkpoints.bootstrap [VERSION ...] [KIND ...]
+    python -m tests.checkpoints.bootstrap [VERSION ...] [KIND ...] [providers]
 
 For each kind of query that a version of Spark can run, or each of those that are named: seven
 batches; a copy, of which `bootstrap` removes all rows of each operator in one batch and puts them
@@ -15,13 +15,13 @@ with unique ids beside others without, unless HDFS-backed ones come before both,
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from statemaint.audit import doctor
 from statemaint.errors import StatemaintError, UnsupportedError
 from statemaint.savepoint import add_to_sink_log
-from statemaint.storage import open_storage
+from statemaint.storage import Storage, open_storage
 from tests.checkpoints.archive import States
 from tests.checkpoints.environments import VERSIONS, SparkError
 from tests.checkpoints.live import Live, copy, go_on, read
@@ -40,8 +40,9 @@ from tests.checkpoints.savepoint import (
     schemas_in,
 )
 from tests.support.paths import ROOT
-from tests.support.restored import take_out_and_put_back
+from tests.support.restored import put_back_by_providers, take_out_and_put_back
 
+_PROVIDERS = "providers"
 _BY_DEFAULT = ("3.5.9", "4.0.5", "4.3.0")
 _PLACE = ROOT / ".run" / "bootstraps"
 # Kinds that are refused: their names, before which Spark, and the code of the error.
@@ -49,26 +50,28 @@ _REFUSED = (
     ("limit", (9, 9), UnsupportedError.code),
     ("rocks-.*", (3, 5), UnsupportedError.code),  # Its RocksDB reads no changelogs.
 )
+_BY_PROVIDERS = (("rocks-join4.*", (9, 9), UnsupportedError.code),)  # keys with a time in them
+PutBack = Callable[[Storage], int]
 
 
-def prove(version: str, kinds: tuple[Kind, ...]) -> Iterator[Proof]:
+def prove(version: str, kinds: tuple[Kind, ...], by: PutBack) -> Iterator[Proof]:
     """Proves those kinds of queries that a version can run."""
     live = Live(version, _PLACE / version, "undisturbed", kinds)
     try:
-        yield from _prove(live)
+        yield from _prove(live, by)
     except SparkError as error:
         yield Proof(version, f"none of {len(live.kinds)} kinds", (str(error),))
 
 
-def _prove(live: Live) -> Iterator[Proof]:
+def _prove(live: Live, by: PutBack) -> Iterator[Proof]:
     begin_all(live)
     ours, added = copy(live, "bootstrapped"), dict[str, int]()
     for kind in live.kinds:
-        outcome, expected = _put_back(ours, kind), _refusal(live.version, kind)
+        outcome, expected = _put_back(ours, kind, by), _refusal(live.version, kind, by)
         if isinstance(outcome, int):
             added[kind.name] = outcome
         if expected or not isinstance(outcome, int):
-            yield _refused(live.version, kind, outcome)
+            yield _refused(live.version, kind, expected, outcome)
     kept, conf = tuple(kind for kind in live.kinds if kind.name in added), conf_of(live.version)
     if not kept:
         return
@@ -105,12 +108,12 @@ def _faults(live: Live, ours: Live, kind: Kind, ahead: int) -> Iterator[str]:
         yield "other schema files"
 
 
-def _put_back(ours: Live, kind: Kind) -> int | StatemaintError:
-    """Returns the number of batches that `bootstrap` has added, or its refusal."""
+def _put_back(ours: Live, kind: Kind, by: PutBack) -> int | StatemaintError:
+    """Returns the number of batches that were added, or the refusal."""
     storage, sink = (open_storage(f"{ours.root(kind)}/{name}") for name in ("checkpoint", "output"))
     newest = newest_batch(ours.checkpoint(kind))
     try:
-        added = take_out_and_put_back(storage)
+        added = by(storage)
     except StatemaintError as error:
         return error
     for number in range(added):
@@ -118,18 +121,19 @@ def _put_back(ours: Live, kind: Kind) -> int | StatemaintError:
     return added
 
 
-def _refusal(version: str, kind: Kind) -> str | None:
-    """Returns the code with which `bootstrap` has to refuse a query; `None` if it supports it."""
+def _refusal(version: str, kind: Kind, by: PutBack) -> str | None:
+    """Returns the code with which a query has to be refused; `None` if it is supported."""
     codes = (
         code
-        for name, before, code in _REFUSED
+        for name, before, code in (_REFUSED if by is take_out_and_put_back else _BY_PROVIDERS)
         if re.fullmatch(name, kind.name) and release(version) < before
     )
     return next(codes, None)
 
 
-def _refused(version: str, kind: Kind, outcome: int | StatemaintError) -> Proof:
-    expected = _refusal(version, kind)
+def _refused(
+    version: str, kind: Kind, expected: str | None, outcome: int | StatemaintError
+) -> Proof:
     refused = isinstance(outcome, StatemaintError) and outcome.code == expected
     faults = () if refused else (f"{expected} was expected: {outcome}",)
     return Proof(f"{version} {kind.name}", f"refused, {expected}", faults)
@@ -145,8 +149,9 @@ def _shifted(states: States, by: int) -> States:
 def main(names: list[str]) -> int:
     """Proves what is named, by default all kinds on three versions, and returns the exit code."""
     versions = [name for name in names if name in VERSIONS] or _BY_DEFAULT
-    kinds = chosen(ALL_KINDS, names)
-    proofs = (proof for version in versions for proof in prove(version, kinds))
+    kinds = chosen(ALL_KINDS, [name for name in names if name != _PROVIDERS])
+    by = put_back_by_providers if _PROVIDERS in names else take_out_and_put_back
+    proofs = (proof for version in versions for proof in prove(version, kinds, by))
     return echo_proofs(proofs, f"bootstraps on {len(versions)} Sparks")
 
 
