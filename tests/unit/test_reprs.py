@@ -90,3 +90,11 @@ def test_of_a_long_address_the_end_is_shown() -> None:
     line = repr(Checkpoint("s3://" + "very-long-bucket/" * 9 + "revenue", batches=(41,)))
     assert re.fullmatch(r"Checkpoint\('\.\.\..{37}', batch 41, 0 operators, 0 stores\)", line)
     assert "/revenue'" in line
+
+
+def test_a_checkpoint_counts_its_findings(tmp_path: Path) -> None:
+    write_checkpoint(LocalStorage(tmp_path))
+    (tmp_path / "commits/24").write_bytes(b"?")
+    found = statemaint.open(tmp_path).scan()
+    assert len(found.findings) == 1
+    assert repr(found).endswith(", 1 operator, 2 stores, 1 finding)")
