@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -59,14 +60,14 @@ def quoted(address: str, most: int = 40) -> str:
 _ROWS, _WIDEST = 20, 200
 
 
-class Displayed:
+class Displayed(ABC):
     """A result that Python shows as one line, and a notebook also as a table of a few rows."""
 
     __slots__ = ()
 
+    @abstractmethod
     def _facts(self) -> Iterator[str]:
         """Yields the parts of the line, such as `'s3://b/q'` and `400 stores`."""
-        raise NotImplementedError
 
     def _rows(self) -> Iterable[Mapping[str, object]]:
         """Returns the rows of the table, all of the same columns, which have Spark's names."""

@@ -81,7 +81,7 @@ def bootstrap_verb(  # noqa: PLR0913 -- each is a separate choice
         )
     print_result(
         lambda: _json(done, operator, dest),
-        lambda: _print(done, storage.root, dest),
+        lambda: _print(done, storage.root, dest, sink_log),
         checkpoint=storage.root,
     )
     if dry_run and not settings().as_json:
@@ -119,14 +119,16 @@ _COLUMNS: tuple[Column[tuple[int, int]], ...] = (
 )
 
 
-def _print(done: Bootstrapped, root: str, dest: str | None) -> None:
-    for line in _lines(done, root, dest):
+def _print(done: Bootstrapped, root: str, dest: str | None, sink_log: str | None) -> None:
+    for line in _lines(done, root, dest, sink_log):
         print_line(line, wrap=False)
     if done.rows:
         print_first(_COLUMNS, [*done.rows.items()], "partition")
 
 
-def _lines(done: Bootstrapped, root: str, dest: str | None) -> Iterator[str]:
+def _lines(
+    done: Bootstrapped, root: str, dest: str | None, sink_log: str | None
+) -> Iterator[str]:
     partitions = counted(len(done.rows), "partition")
     yield f"rows      {counted(sum(done.rows.values()), 'row')} in {partitions}"
     yield f"batch     {done.batch} (version {done.version}) of {dest or root}"
@@ -140,3 +142,6 @@ def _lines(done: Bootstrapped, root: str, dest: str | None) -> Iterator[str]:
         yield f'start     .option("checkpointLocation", "{dest}")'
     else:
         yield f"undo      {command('rollback', root, '--to-batch', str(done.batch - 1))}"
+        if sink_log:  # the sink would skip the output of a batch that its log has
+            entry = f"{sink_log}/_spark_metadata/{done.batch}"
+            yield f"          then delete {entry} or {entry}.compact, whichever is there"

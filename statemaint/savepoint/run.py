@@ -320,10 +320,8 @@ class _Run:
     def write(self, planned: SavepointPlan, fence: Fence) -> Saving:
         """Writes the savepoint, or what is left of it, but for the stores."""
         begun = self.begun()
-        if begun and is_whole(
-            self.dest, begun
-        ):  # another run has completed it since this was planned
-            return self.whole(begun)
+        if begun and is_whole(self.dest, begun):
+            return self.whole(begun)  # another run has completed it since this was planned
         with superseded_if_missing("this was planned"):
             note = self.note(planned, begun)
         done = {} if begun is None else self._cleared(begun, note, fence)

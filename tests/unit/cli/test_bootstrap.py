@@ -110,6 +110,26 @@ def test_an_edited_value_is_stored_and_a_rollback_takes_it_back(root: Path) -> N
     assert run(*words).returncode == 0
 
 
+def test_the_log_of_the_sink_gets_the_batch_and_the_way_back_names_its_entry(
+    root: Path, tmp_path: Path
+) -> None:
+    batch = digest_stores(LocalStorage(root))[0]
+    log = tmp_path / "output/_spark_metadata"
+    log.mkdir(parents=True)
+    (log / str(batch - 2)).write_bytes(b"v1")
+    words = [*exported(root)[1], "--sink-log", str(log.parent)]
+    refused = run(*words)
+    assert refused.returncode == 2
+    assert f"where batch {batch} follows batch {batch - 1}; give the folder" in refused.stderr
+    assert not (root / f"offsets/{batch}").exists()
+    (log / str(batch - 1)).write_bytes(b"v1")
+    done = run(*words)
+    assert done.returncode == 0, done.stderr
+    (added,) = {path.name for path in log.glob("[0-9]*")} - {str(batch - 2), str(batch - 1)}
+    assert added.partition(".")[0] == str(batch)
+    assert f"then delete {log}/{batch} or {log}/{batch}.compact" in done.stdout
+
+
 def test_a_null_value_removes_a_key_and_keys_that_the_file_lacks_stay(root: Path) -> None:
     before = rows(root)
     file, words = exported(root, "--limit", "1")
