@@ -15,7 +15,7 @@ from statemaint.plan.recovery.recovery_plan import RecoveryPlan
 from statemaint.planning import plan_checkpoint, scan_checkpoint
 from statemaint.records.savepoints import SAME, Shape
 from statemaint.recover import RecoveryReport, plan_repair, plan_rollback, repair, rollback
-from statemaint.report.outcome import Report
+from statemaint.report.run import Report
 from statemaint.report.to_json import recovery_fingerprint
 from statemaint.savepoint import SavepointReport, savepoint
 from statemaint.state import StateDiff, StateStats, diff_state, state_stats

@@ -38,8 +38,8 @@ from statemaint.plan.withheld import by_reason, together
 from statemaint.planning import plan_checkpoint
 from statemaint.records.claims import Holder
 from statemaint.report.facts import planned_units
-from statemaint.report.outcome import Emptied
 from statemaint.report.record import LastRun, code_of, with_emptied
+from statemaint.report.run import Emptied
 from statemaint.report.task import (
     MOST_FINDINGS,
     BundleReport,

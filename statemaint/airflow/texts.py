@@ -6,14 +6,8 @@ from typing import Any
 from statemaint.model.findings import FindingCode
 from statemaint.plan.actions import Action, Attest, Delete, Plan, WriteSnapshot
 from statemaint.plan.withheld import by_reason
-from statemaint.report.outcome import (
-    Attested,
-    Deleted,
-    Report,
-    SnapshotWritten,
-    StoreOutcome,
-    StoreReport,
-)
+from statemaint.report.outcome import Attested, Deleted, SnapshotWritten, StoreOutcome, StoreReport
+from statemaint.report.run import Report
 from statemaint.report.task import BundleReport
 from statemaint.wording import command, counted
 

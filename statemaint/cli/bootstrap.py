@@ -126,9 +126,7 @@ def _print(done: Bootstrapped, root: str, dest: str | None, sink_log: str | None
         print_first(_COLUMNS, [*done.rows.items()], "partition")
 
 
-def _lines(
-    done: Bootstrapped, root: str, dest: str | None, sink_log: str | None
-) -> Iterator[str]:
+def _lines(done: Bootstrapped, root: str, dest: str | None, sink_log: str | None) -> Iterator[str]:
     partitions = counted(len(done.rows), "partition")
     yield f"rows      {counted(sum(done.rows.values()), 'row')} in {partitions}"
     yield f"batch     {done.batch} (version {done.version}) of {dest or root}"

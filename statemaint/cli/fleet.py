@@ -19,7 +19,7 @@ from statemaint.errors import NotACheckpointError, StatemaintError
 from statemaint.model.findings import Finding, damaged
 from statemaint.model.verdict import Looked, Verdict
 from statemaint.progress import watched
-from statemaint.report.outcome import exit_code_of, worst_code
+from statemaint.report.run import exit_code_of, worst_code
 from statemaint.report.to_json import findings_json
 from statemaint.storage import checkpoints_below, folders_in
 from statemaint.wording import counted

@@ -34,7 +34,8 @@ from statemaint.model.policy import Policy, duration
 from statemaint.model.verdict import Looked
 from statemaint.plan.actions import Plan, Request
 from statemaint.plan.withheld import by_reason
-from statemaint.report.outcome import Outcome, Report, StoreOutcome, StoreReport
+from statemaint.report.outcome import Outcome, StoreOutcome, StoreReport
+from statemaint.report.run import Report
 from statemaint.report.to_json import chain_length, report_json, verdict_json
 from statemaint.storage import open_storage
 from statemaint.wording import command, counted

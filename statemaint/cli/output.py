@@ -12,7 +12,7 @@ import click
 from statemaint.cli.messages import FORMAT, STDOUT, settings, tell
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
-from statemaint.report.outcome import exit_code_of
+from statemaint.report.run import exit_code_of
 
 Json = dict[str, Any]
 

@@ -27,7 +27,6 @@ from statemaint.model.verdict import Looked, Verdict
 from statemaint.records.runs import METRICS, new_run_id
 from statemaint.records.trashed import size_of_trash
 from statemaint.report.facts import RunFacts
-from statemaint.report.outcome import Emptied, Report
 from statemaint.report.record import (
     Cause,
     LastRun,
@@ -40,6 +39,7 @@ from statemaint.report.record import (
     with_part,
     with_verdict,
 )
+from statemaint.report.run import Emptied, Report
 from statemaint.report.task import BundleReport, PlanSummary
 from statemaint.scan.identity import must_be_checkpoint
 from statemaint.storage import Storage

@@ -37,8 +37,9 @@ from statemaint.records.runs import forget, new_run_id, remembered
 from statemaint.records.trashed import ExpiredTrash, index_trash
 from statemaint.records.trashed import empty as empty_trash
 from statemaint.records.trashed import expired as expired_trash
-from statemaint.report.outcome import Emptied, Outcome, Report, exit_code_of, summarize
+from statemaint.report.outcome import Outcome, summarize
 from statemaint.report.plan_file import MaintenanceFile
+from statemaint.report.run import Emptied, Report, exit_code_of
 from statemaint.report.to_json import fingerprint
 from statemaint.scan.handover import Handover
 from statemaint.scan.identity import check_links, must_be_checkpoint, must_be_of_query

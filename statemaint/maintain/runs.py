@@ -14,7 +14,8 @@ from statemaint.plan.actions import Request
 from statemaint.records.runs import FOLDER, RunNote, note_path, read_notes, write_note
 from statemaint.records.segments import in_order, ledgers, read_ledger
 from statemaint.records.trashed import size_in_trash, trashed_runs
-from statemaint.report.outcome import Halted, Report, Skipped
+from statemaint.report.outcome import Halted, Skipped
+from statemaint.report.run import Report
 from statemaint.scan.identity import must_be_checkpoint
 from statemaint.storage import Storage
 from statemaint.wording import Displayed, counted, moment

@@ -29,12 +29,12 @@ from statemaint.report.outcome import (
     Deleted,
     EarlierDeeds,
     Halted,
-    Report,
     SnapshotWritten,
     StoreReport,
     summarize,
 )
 from statemaint.report.record import LastRun, run_ended
+from statemaint.report.run import Report
 from statemaint.report.task import BundleReport, PlanSummary, dumped, lag, loaded
 from statemaint.scan.handover import Handover, Recorder
 from statemaint.storage import Storage

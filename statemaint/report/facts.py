@@ -21,7 +21,8 @@ from statemaint.model.findings import Finding
 from statemaint.model.ids import UnitId
 from statemaint.model.verdict import Verdict
 from statemaint.plan.actions import Plan
-from statemaint.report.outcome import Emptied, Report, StoreOutcome, StoreReport, summarize
+from statemaint.report.outcome import StoreOutcome, StoreReport, summarize
+from statemaint.report.run import Emptied, Report
 
 _T = TypeVar("_T")
 

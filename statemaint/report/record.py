@@ -19,7 +19,7 @@ from statemaint.errors import (
 from statemaint.model.findings import OF_STORAGE, Finding, FindingCode
 from statemaint.model.verdict import Looked, Verdict, worst
 from statemaint.report.facts import RunFacts, facts_of_emptied, merged, total
-from statemaint.report.outcome import Emptied, worst_code
+from statemaint.report.run import Emptied, worst_code
 from statemaint.report.task import BundleReport, PlanSummary
 
 

@@ -15,7 +15,8 @@ from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.plan.actions import Plan
 from statemaint.plan.withheld import Waiting, by_reason
 from statemaint.report.facts import RunFacts, Unit, facts_of, units_of
-from statemaint.report.outcome import Report, StoreOutcome
+from statemaint.report.outcome import StoreOutcome
+from statemaint.report.run import Report
 
 _T = TypeVar("_T")
 Json = dict[str, Any]

@@ -20,7 +20,8 @@ from statemaint.plan.actions import Action, Attest, Delete, Plan, Withheld, Writ
 from statemaint.plan.findings.health import diagnose
 from statemaint.plan.findings.restart import verdict_by_names
 from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove, UndoPlan
-from statemaint.report.outcome import Report, SnapshotWritten
+from statemaint.report.outcome import SnapshotWritten
+from statemaint.report.run import Report
 
 Json = dict[str, Any]
 

@@ -10,7 +10,7 @@ from statemaint.maintain.bundles import Costs, bundles
 from statemaint.maintain.work import TaskResults, WorkOrder
 from statemaint.model.ids import UnitId
 from statemaint.records.claims import Holder
-from statemaint.report.outcome import Emptied, exit_code_of
+from statemaint.report.run import Emptied, exit_code_of
 from statemaint.report.task import BundleReport, Failure, loaded
 from statemaint.spark.columns import NOTED, OUTCOMES, arrow_schema
 from statemaint.spark.fleet import Target

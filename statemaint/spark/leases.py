@@ -15,7 +15,7 @@ from statemaint.execute.announced import adopt_announcements
 from statemaint.execute.lease import QUIET, RENEWALS, Lease, acquire, end_earlier, renewed_once
 from statemaint.maintain.run import end_run
 from statemaint.records.claims import Holder
-from statemaint.report.outcome import Emptied
+from statemaint.report.run import Emptied
 from statemaint.spark.fleet import Target
 
 _T = TypeVar("_T")

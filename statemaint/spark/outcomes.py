@@ -9,7 +9,8 @@ from statemaint.model.findings import Finding
 from statemaint.plan.actions import Action, Attest, Delete, Plan
 from statemaint.plan.findings.health import diagnose
 from statemaint.plan.withheld import by_reason
-from statemaint.report.outcome import Report, StoreReport, exit_code_of, worst_code
+from statemaint.report.outcome import StoreReport
+from statemaint.report.run import Report, exit_code_of, worst_code
 from statemaint.report.task import Failure
 from statemaint.report.to_json import action_json, chain_length, id_json, store_json
 from statemaint.spark.fleet import Target

@@ -19,7 +19,7 @@ from statemaint.errors import ConfigError, StorageError
 from statemaint.queries.reading import is_in_shard
 from statemaint.records.runs import new_run_id
 from statemaint.records.savepoints import Shape
-from statemaint.report.outcome import worst_code
+from statemaint.report.run import worst_code
 from statemaint.spark import api
 from statemaint.spark import due as due_queries
 from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED

@@ -17,8 +17,8 @@ from statemaint.maintain.record import is_refusal, note_run, note_verification
 from statemaint.maintain.work import TaskResults
 from statemaint.model.verdict import Looked, Verdict, worst
 from statemaint.queries.reading import QueriesReading
-from statemaint.report.outcome import Emptied
 from statemaint.report.record import code_of, with_emptied
+from statemaint.report.run import Emptied
 from statemaint.savepoint.report import SavepointReport, note_in_record
 from statemaint.spark.fleet import Target
 from statemaint.spark.leases import tried

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from statemaint.report.outcome import WORST_FIRST, worst_code
+from statemaint.report.run import WORST_FIRST, worst_code
 
 _SUMMED = (
     *("files", "bytes", "snapshots_written", "bytes_written", "files_deleted", "bytes_deleted"),

@@ -15,8 +15,8 @@ from statemaint.memory import memory_from
 from statemaint.plan.actions import Request
 from statemaint.planning import plan_checkpoint, scan_checkpoint
 from statemaint.records.claims import Holder, newest
-from statemaint.report.outcome import exit_code_of
 from statemaint.report.record import code_of
+from statemaint.report.run import exit_code_of
 from statemaint.report.task import BundleReport, PlanSummary, dumped, loaded
 from statemaint.report.to_json import verdict_json
 from statemaint.spark.fleet import Target

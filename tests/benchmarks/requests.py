@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
-from statemaint.report.outcome import Report
+from statemaint.report.run import Report
 from statemaint.storage import LocalStorage
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.far import FarBucket, far_bucket

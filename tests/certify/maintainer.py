@@ -8,7 +8,7 @@ from enum import Enum, auto
 
 from statemaint.errors import StatemaintError, StorageError
 from statemaint.maintain import maintain
-from statemaint.report.outcome import Report
+from statemaint.report.run import Report
 from tests.certify.judge import Loss
 from tests.certify.seat import Seat
 from tests.certify.world import Doer, Trouble, World

@@ -11,7 +11,7 @@ from statemaint.errors import StorageError
 from statemaint.model.findings import FindingCode, damaged
 from statemaint.model.policy import Policy
 from statemaint.plan.actions import Request
-from statemaint.report.outcome import Report
+from statemaint.report.run import Report
 from statemaint.scan.handover import Handover
 from tests.certify import work
 from tests.certify.alarms import OF_DAMAGE

@@ -11,7 +11,7 @@ from statemaint.audit import doctor, verify
 from statemaint.errors import CheckpointError, NotACheckpointError, StorageError
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.policy import Policy
-from statemaint.report.outcome import Report
+from statemaint.report.run import Report
 from tests.certify.alarms import Excuse, excuse, old_log
 from tests.certify.files import spot
 from tests.certify.judge import Loss

@@ -7,7 +7,7 @@ from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint
 from statemaint.records.claims import Holder
 from statemaint.recover import repair, rollback
-from statemaint.report.outcome import Report
+from statemaint.report.run import Report
 from statemaint.scan.handover import Handover, Recorder
 from tests.certify.seat import Seat
 from tests.certify.world import Doer

@@ -16,7 +16,7 @@ from statemaint.maintain import maintain
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.plan.reasons import WithheldReason
-from statemaint.report.outcome import Report
+from statemaint.report.run import Report
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents, recorded
 from tests.checkpoints.families import archive_names

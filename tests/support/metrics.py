@@ -12,8 +12,8 @@ from statemaint.maintain.record import read_record
 from statemaint.metrics.options import Named
 from statemaint.model.policy import Policy
 from statemaint.report.facts import facts_of
-from statemaint.report.outcome import Report
 from statemaint.report.record import Cause, LastRun, LastSavepoint, Record, next_record
+from statemaint.report.run import Report
 from statemaint.report.task import lag
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import write_checkpoint

@@ -12,7 +12,7 @@ from statemaint.model.proof import Attestation, FileRecord
 from statemaint.model.rocks import Rocks
 from statemaint.plan.actions import Action, Attest, Delete, Plan, StorePlan, WriteSnapshot
 from statemaint.plan.uploads import observed
-from statemaint.report.outcome import Report
+from statemaint.report.run import Report
 
 
 def after(checkpoint: Checkpoint, actions: tuple[Action, ...], now: float) -> Checkpoint:

@@ -9,7 +9,7 @@ import pytest
 from statemaint.audit import verify
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
-from statemaint.report.outcome import Report
+from statemaint.report.run import Report
 from statemaint.storage import HadoopStorage, LocalStorage, Storage
 from statemaint.storage.hadoop.jvm import Jvm
 from tests.checkpoints.archive import contents

@@ -13,7 +13,7 @@ import yaml
 from statemaint.cli.main import program
 from statemaint.model.policy import Policy
 from statemaint.queries.reading import QueriesReading
-from statemaint.report.outcome import Report
+from statemaint.report.run import Report
 from tests.support.planted import secret
 from tests.support.queries import valid_queries
 from tests.systems.helm import sparkoperator

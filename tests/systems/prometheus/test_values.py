@@ -16,8 +16,8 @@ from statemaint.metrics.options import Targets
 from statemaint.metrics.publish import publish_record
 from statemaint.plan.actions import Request
 from statemaint.report.facts import CHAIN_BOUNDS, SIZE_BOUNDS, TASK_BOUNDS, facts_of, total
-from statemaint.report.outcome import Report
 from statemaint.report.record import Cause, LastRun, LastVerification, Record, next_record
+from statemaint.report.run import Report
 from statemaint.report.to_json import action_json, report_json
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import JOIN

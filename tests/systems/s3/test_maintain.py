@@ -9,7 +9,7 @@ import pytest
 
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
-from statemaint.report.outcome import Report
+from statemaint.report.run import Report
 from statemaint.storage import LocalStorage, MemoryStorage, S3Storage, Storage
 from tests.benchmarks.requests import A_SECOND
 from tests.checkpoints.archive import contents

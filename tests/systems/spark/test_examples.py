@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from statemaint.cli.main import program
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
-from statemaint.report.outcome import Report
+from statemaint.report.run import Report
 from statemaint.storage import LocalStorage
 from tests.support.paths import ROOT
 

@@ -22,7 +22,7 @@ from statemaint.records.attestations import (
     render_announcement,
 )
 from statemaint.records.claims import Holder
-from statemaint.report.outcome import Report
+from statemaint.report.run import Report
 from statemaint.scan.scanner import scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import NOW, write_checkpoint

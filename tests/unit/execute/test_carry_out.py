@@ -37,7 +37,8 @@ from statemaint.records.attestations import (
 )
 from statemaint.records.claims import SECONDS
 from statemaint.recover import repair
-from statemaint.report.outcome import Deleted, Report, Skipped, StoreOutcome
+from statemaint.report.outcome import Deleted, Skipped, StoreOutcome
+from statemaint.report.run import Report
 from statemaint.scan.scanner import scan
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import (

@@ -18,8 +18,8 @@ from statemaint.model.policy import Policy
 from statemaint.plan.actions import Request
 from statemaint.planning import plan_checkpoint, scan_checkpoint
 from statemaint.records.claims import Holder
-from statemaint.report.outcome import Report
 from statemaint.report.plan_file import MaintenanceFile, parse_plan
+from statemaint.report.run import Report
 from statemaint.report.to_json import plan_json, report_json, scan_json
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import COMMIT, changes, delta_bytes, state, write_checkpoint

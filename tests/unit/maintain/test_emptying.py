@@ -18,8 +18,8 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.records.claims import Holder
 from statemaint.records.manifest import FOLDER
 from statemaint.report.facts import RunFacts
-from statemaint.report.outcome import Emptied, Report
 from statemaint.report.record import Cause, LastRun, with_emptied
+from statemaint.report.run import Emptied, Report
 from statemaint.report.to_json import report_json
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint

@@ -11,7 +11,7 @@ from statemaint.maintain.runs import Run
 from statemaint.records.manifest import FOLDER
 from statemaint.records.runs import FOLDER as RUNS
 from statemaint.recover import repair, rollback
-from statemaint.report.outcome import Report
+from statemaint.report.run import Report
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import of_the_query, state, write_checkpoint
 from tests.support.faults import HookedStorage, Ticking, refuse

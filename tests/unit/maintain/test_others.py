@@ -9,7 +9,7 @@ from statemaint.plan.actions import Plan
 from statemaint.plan.reasons import KeepReason
 from statemaint.planning import plan_checkpoint, scan_checkpoint
 from statemaint.records.claims import Holder
-from statemaint.report.outcome import Report
+from statemaint.report.run import Report
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import (
     COMMIT,

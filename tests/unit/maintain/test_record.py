@@ -33,7 +33,6 @@ from statemaint.plan.actions import Request
 from statemaint.records.claims import Holder
 from statemaint.records.runs import METRICS
 from statemaint.recover import repair, rollback
-from statemaint.report.outcome import Report
 from statemaint.report.record import (
     Cause,
     LastRun,
@@ -42,6 +41,7 @@ from statemaint.report.record import (
     Record,
     next_record,
 )
+from statemaint.report.run import Report
 from statemaint.storage import MemoryStorage, ReadOnly
 from tests.support.checkpoints import offsets_bytes, write_checkpoint
 from tests.support.faults import Clock, HookedStorage, refuse

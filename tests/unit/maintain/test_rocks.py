@@ -19,7 +19,7 @@ from statemaint.model.policy import Policy
 from statemaint.plan.actions import Request
 from statemaint.records.attestations import attestation_path
 from statemaint.records.claims import Holder
-from statemaint.report.outcome import Report
+from statemaint.report.run import Report
 from statemaint.scan.scanner import scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import UUID, offsets_bytes, state_at

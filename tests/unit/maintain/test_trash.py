@@ -22,7 +22,7 @@ from statemaint.records.claims import Holder
 from statemaint.records.manifest import FOLDER, contents
 from statemaint.records.trashed import expired as expired_trash
 from statemaint.records.trashed import trashed_runs
-from statemaint.report.outcome import Report
+from statemaint.report.run import Report
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import COMMIT, NOW, changes, delta_bytes, state, write_checkpoint
 from tests.support.faults import (

@@ -17,7 +17,7 @@ from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint
 from statemaint.records.claims import Holder
 from statemaint.recover import plan_rollback, rollback
-from statemaint.report.outcome import Report
+from statemaint.report.run import Report
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import (
     COMMIT,

@@ -16,7 +16,7 @@ from statemaint.plan.reasons import SnapshotReason, WithheldReason
 from statemaint.plan.withheld import by_reason
 from statemaint.planning import plan_checkpoint
 from statemaint.report.facts import facts_of
-from statemaint.report.outcome import Report
+from statemaint.report.run import Report
 from statemaint.report.to_json import report_json
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint

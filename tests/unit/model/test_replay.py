@@ -4,7 +4,8 @@ from statemaint.model.checkpoint import FILE_SECONDS, Replay, Store, replay_of
 from statemaint.model.policy import Policy
 from statemaint.plan.planner import plan
 from statemaint.report.facts import facts_of, planned_units
-from statemaint.report.outcome import Report, summarize
+from statemaint.report.outcome import summarize
+from statemaint.report.run import Report
 from tests.support.checkpoints import NOW
 from tests.support.rocks import rocks_checkpoint, rocks_store
 

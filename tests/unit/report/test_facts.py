@@ -17,7 +17,7 @@ from statemaint.report.facts import (
     facts_of,
     total,
 )
-from statemaint.report.outcome import Report
+from statemaint.report.run import Report
 from statemaint.report.task import BundleReport, dumped, loaded
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint

@@ -9,7 +9,8 @@ from statemaint.model.policy import PRESETS
 from statemaint.model.verdict import Verdict
 from statemaint.plan.planner import plan
 from statemaint.report.facts import facts_of
-from statemaint.report.outcome import Halted, Report, summarize
+from statemaint.report.outcome import Halted, summarize
+from statemaint.report.run import Report
 from tests.support.checkpoints import STORE, checkpoint, store
 
 

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from statemaint.report.outcome import worst_code
+from statemaint.report.run import worst_code
 from statemaint.spark.columns import OUTCOMES, PLAN
 from statemaint.spark.summary import summaries
 

@@ -17,7 +17,7 @@ from statemaint.maintain import maintain, undo
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.recover import repair
-from statemaint.report.outcome import Report
+from statemaint.report.run import Report
 from statemaint.storage import LocalStorage, MemoryStorage
 from tests.support.checkpoints import COMMIT, changes, delta_bytes, write_checkpoint
 from tests.support.rocks import parts_of, write_rocks_checkpoint
