@@ -129,12 +129,13 @@ class _SmallTasks:
 
 
 def collected(frame: Any, columns: Mapping[str, str]) -> Any:
-    """Returns the rows of a DataFrame as an Arrow table.
+    """Returns some columns of a DataFrame's rows as an Arrow table.
 
     Spark has an action for it from 4.0 on, which may also require pandas.
     """
     import pyarrow as pa
 
+    frame = frame.select(*columns)
     if hasattr(frame, "toArrow") and find_spec("pandas"):
         return frame.toArrow().cast(arrow_schema(columns))
     rows = [row.asDict(recursive=True) for row in frame.collect()]

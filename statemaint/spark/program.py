@@ -289,7 +289,7 @@ def _run(  # noqa: PLR0913 -- the flags of every verb
                 check_executors(spark, [target.checkpoint for target in fleet])
                 if output:
                     must_be_new(spark, output)
-                table = collected(verb(spark, fleet).select(*columns), columns)
+                table = collected(verb(spark, fleet), columns)
                 ended(summaries(rows_of(table)))
                 if note:
                     note(fleet, table)
