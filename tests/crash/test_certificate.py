@@ -1,4 +1,4 @@
-"""The crash certificate: 250 schedules, a state machine over the same steps, and the mutants."""
+"""The crash certificate: 120 schedules, a state machine over the same steps, and the mutants."""
 
 import json
 from collections import Counter
@@ -86,17 +86,17 @@ def test_a_run_that_was_stopped_goes_on_by_what_it_kept(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_no_schedule_loses_anything() -> None:
-    counts = play(tuple(range(250)))
+    counts = play(tuple(range(120)))
     assert [(one.seed, one.loss) for one in counts.found] == []
     stops = [sum(n for at, n in counts.tally.items() if at.startswith(how)) for how in _STOPS]
     assert min(stops) > 0  # they were stopped where it matters
-    assert counts.tally["deletions"] > 1000  # and had something to lose
-    assert 60 < counts.tally["schedules of RocksDB"] < 130
-    assert counts.tally["rewinds that left our snapshots"] > 3
-    assert counts.tally["verdicts on a wrong state"] > 10
-    assert counts.tally["files of ours deleted"] > 30
-    assert counts.tally["savepoints that are whole"] > 10
-    assert counts.tally["pins"] > 50
+    assert counts.tally["deletions"] > 500  # and had something to lose
+    assert 25 < counts.tally["schedules of RocksDB"] < 65
+    assert counts.tally["rewinds that left our snapshots"] > 1
+    assert counts.tally["verdicts on a wrong state"] > 5
+    assert counts.tally["files of ours deleted"] > 15
+    assert counts.tally["savepoints that are whole"] > 5
+    assert counts.tally["pins"] > 25
 
 
 _STOPS = ("crash at publish", "crash at delete", "pause at")

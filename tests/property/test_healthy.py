@@ -1,4 +1,4 @@
-"""Nothing is found where nothing is wrong: a thousand healthy checkpoints of random shape."""
+"""Nothing is found where nothing is wrong: hundreds of healthy checkpoints of random shape."""
 
 import re
 from collections import Counter
@@ -48,7 +48,7 @@ def policy(seed: int) -> Policy:
     )
 
 
-@pytest.mark.parametrize("first", [0, *(long(one) for one in range(HUNDRED, 500, HUNDRED))])
+@pytest.mark.parametrize("first", [0, *(long(one) for one in range(HUNDRED, 300, HUNDRED))])
 def test_nothing_is_found_in_a_healthy_checkpoint_before_and_after_maintenance(first: int) -> None:
     for seed in range(first, first + HUNDRED):
         found, storage, clock = made(seed)

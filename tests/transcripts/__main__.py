@@ -90,7 +90,8 @@ def transcript(name: str, place: Path, width: str, verbs: Collection[str] = ()) 
         if verbs and one.split()[0] not in verbs:
             continue
         words = one.format(batch=batch - 2).replace("NAME", name)
-        printed = _printed(words.replace("RUN", _newest(place / name)).split(), place, width)
+        run = _newest(place / name) if "RUN" in words else ""
+        printed = _printed(words.replace("RUN", run).split(), place, width)
         yield f"$ statemaint {words}\n{_same(printed, place)}"
 
 

@@ -35,6 +35,7 @@ _MORE_ON_ANY = (
     "dedup-within-watermark", "join2", "limit", "pandas-state-timeout", "session-window",
 )  # fmt: skip
 _FAMILIES = ("rocks-join3", "rocks-join4-ids", "rocks-timed", "rocks-expiring")
+_MORE_FAMILIES = (*_FAMILIES[1:], "rocks-timed-ids")
 NAMES = ("rocks-aggregation-ids", *(_MORE_NAMES if _ALL else ()))
 ON_ANY_PROVIDER = ("aggregation2", *(_MORE_ON_ANY if _ALL else ()))
 # Of keys: what comes behind the columns that rows are shuffled by.
@@ -62,7 +63,7 @@ def test_the_batches_on_another_provider_are_those_of_the_undisturbed_query(
     check_goes_on(spark, tmp_path, name, shapes)
 
 
-@pytest.mark.parametrize("name", ["rocks-timed-ids", *(_FAMILIES if _ALL else ())])
+@pytest.mark.parametrize("name", ["rocks-join3", *(_MORE_FAMILIES if _ALL else ())])
 def test_families_with_row_checksums_and_other_ids_go_on(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
