@@ -32,13 +32,13 @@ def watched(by: Observer | None) -> Iterator[None]:
         OBSERVER.reset(before)
 
 
-def watched_results(results: Generator[_T], jobs: int) -> Generator[_T]:
+def watched_results(results: Generator[_T], jobs: int, noun: str = STORE) -> Generator[_T]:
     """Yields the result of each job, which is done when the next is requested; closes `results`."""
     observer = OBSERVER.get()
     if observer is not None:
-        observer.begin(jobs, 0)
+        observer.begin(jobs, 0, noun)
     with closing(results):
         for result in results:
             yield result
             if observer is not None:
-                observer.done(0)
+                observer.done(0, noun)

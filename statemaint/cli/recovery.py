@@ -278,7 +278,8 @@ def apply_verb(plan_file: IO[bytes], at: str | None, *, workers: Workers) -> Non
     storage = open_storage(at or plan.checkpoint)
     match plan:
         case UndoFile(run=run, fingerprint=expected):
-            undone = recorded_recovery(storage, partial(undo, storage, run, expected=expected))
+            with work_done("restoring"):
+                undone = recorded_recovery(storage, partial(undo, storage, run, expected=expected))
             end_with_undone(undone, storage.root)
         case RecoveryFile():
             recover = partial(apply_recovery, storage, plan, workers=workers)

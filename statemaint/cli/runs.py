@@ -23,6 +23,7 @@ from statemaint.cli.options import (
     uri,
 )
 from statemaint.cli.output import MOST_LINES, print_result
+from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, files_of, lasting, number
 from statemaint.cli.targets import Address
 from statemaint.errors import CheckpointError, ConfigError
@@ -200,7 +201,7 @@ def undo_verb(uri: Address, run: str, *, dry_run: bool, publish: bool) -> None:
         plan = plan_undo(storage, run)
         print_result(lambda: undo_plan_json(plan), lambda: _print_plan(plan))
         _end_with_left(plan.left)
-    with publishing(uri, storage, wanted=publish):
+    with publishing(uri, storage, wanted=publish), work_done("restoring"):
         undone = recorded_recovery(storage, partial(undo, storage, run))
     end_with_undone(undone, storage.root)
 

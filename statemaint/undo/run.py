@@ -4,7 +4,7 @@ The plan and the restoring are one piece of code: every file is decided about be
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,6 +29,7 @@ from statemaint.listing import Entry
 from statemaint.model.files import Delta, checksum_file_of, classify_any
 from statemaint.model.ids import run_folder
 from statemaint.plan.recovery.recovery_plan import PutBack, UndoPlan
+from statemaint.progress import watched_results
 from statemaint.records.claims import Holder
 from statemaint.records.manifest import contents, folder_of
 from statemaint.records.runs import RunNote, new_run_id, write_note
@@ -102,13 +103,7 @@ def plan_undo(storage: Storage, run: str) -> UndoPlan:
     return _Undo(reading, run).plan
 
 
-def undo(
-    storage: Storage,
-    run: str,
-    *,
-    expected: str | None = None,
-    on_restored: Callable[[PutBack], None] = lambda _: None,
-) -> Undone:
+def undo(storage: Storage, run: str, *, expected: str | None = None) -> Undone:
     """Puts back, byte for byte, the files that a run moved to the trash and that still fit.
 
     A file of maintenance or of a repair fits as long as the log of its store was not written again
@@ -122,7 +117,6 @@ def undo(
         storage: where the checkpoint lives.
         run: the id of the run, as `statemaint runs` lists it.
         expected: the fingerprint of the plan that was reviewed; `None` for any.
-        on_restored: called with each file when it is done, for progress.
 
     Raises:
         NotACheckpointError: when there is none.
@@ -151,9 +145,9 @@ def undo(
                 Ledger(storage, mine, lease).restoring(run, coming)
                 noted(files=None)
                 must_stand(storage, commit)
-            for file in undoing.put_back():
-                restored.append(file)
-                on_restored(file)
+            files = len(undoing.plan.files)
+            # After an error it has the files that came back before.
+            restored.extend(watched_results(undoing.put_back(), files, "file"))
         if not restored or any(file.comes_back for file in restored):
             noted(files=restored)  # an undo that brings nothing back changes nothing
     back = [file for file in restored if file.comes_back]
@@ -297,7 +291,7 @@ class _Undo:
             fields["crc32c"] = crc32c_of(self._storage, entry.path)
         return fields
 
-    def put_back(self) -> Iterator[PutBack]:
+    def put_back(self) -> Generator[PutBack]:
         """Moves the files that fit, the newest first; yields each file when it is done."""
         left = set[str]()
         for planned in self.plan.files:
