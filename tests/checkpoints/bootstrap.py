@@ -53,26 +53,11 @@ PutBack = Callable[[Storage], int]
 
 def prove(version: str, kinds: tuple[Kind, ...], by: PutBack) -> Iterator[Proof]:
     """Proves those kinds of queries that a version can run."""
-    for group in _groups(version, kinds):
-        live = Live(version, _PLACE / version, "undisturbed", group)
-        try:
-            yield from _prove(live, by)
-        except SparkError as error:
-            yield Proof(version, f"none of {len(live.kinds)} kinds", (str(error),))
-
-
-def _groups(version: str, kinds: tuple[Kind, ...]) -> Iterator[tuple[Kind, ...]]:
-    """Yields the kinds that may share a JVM.
-
-    A JVM of Spark 4.0 reads all zips in one of two formats, with unique ids or without: whichever
-    its first session has.
-    """
-    if release(version) != (4, 0):
-        yield kinds
-        return
-    for with_ids in (False, True):
-        if group := tuple(kind for kind in kinds if kind.name.endswith("-ids") is with_ids):
-            yield group
+    live = Live(version, _PLACE / version, "undisturbed", kinds)
+    try:
+        yield from _prove(live, by)
+    except SparkError as error:
+        yield Proof(version, f"none of {len(live.kinds)} kinds", (str(error),))
 
 
 def _prove(live: Live, by: PutBack) -> Iterator[Proof]:
