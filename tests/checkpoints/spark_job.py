@@ -71,7 +71,8 @@ def main(jobs: Path, results: Path) -> None:
     if spark.version.startswith("4.0."):
         # A JVM of this version reads and writes zips in one of two formats, by the session that
         # needs it first: this one, so that queries with unique ids and without can share it.
-        spark._jvm.java.lang.Class.forName(f"{_STATE}.RocksDBCheckpointMetadata$")
+        jvm: Any = spark._jvm
+        jvm.java.lang.Class.forName(f"{_STATE}.RocksDBCheckpointMetadata$")
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
         done = list(pool.map(partial(_do, spark), json.loads(jobs.read_text())))
     results.write_text(json.dumps(done))
