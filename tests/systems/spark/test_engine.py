@@ -23,8 +23,16 @@ from statemaint.spark import (
     plan_fleet,
     verify_fleet,
 )
-from statemaint.spark.columns import INVENTORY, NAMES_OF_SPARK, OUTCOMES, PLAN, VERIFIED, ddl
-from statemaint.spark.frames import spread
+from statemaint.spark.columns import (
+    INVENTORY,
+    NAMES_OF_SPARK,
+    OUTCOMES,
+    PLAN,
+    VERIFIED,
+    arrow_schema,
+    ddl,
+)
+from statemaint.spark.frames import collected, spread
 from statemaint.spark.handed import carry_out
 from statemaint.storage import LocalStorage
 from tests.systems.spark.fleets import (
@@ -236,13 +244,14 @@ def test_each_task_has_its_own_pieces_in_their_order(
 
 def test_the_columns_are_those_that_are_documented(spark: SparkSession) -> None:
     none: list[Target] = []
-    frames = {
-        "inventory": (inventory(spark, none), INVENTORY),
-        "plan": (plan_fleet(spark, none), PLAN),
-        "outcomes": (maintain_fleet(spark, none), OUTCOMES),
-        "verified": (verify_fleet(spark, none), VERIFIED),
-    }
-    for frame, columns in frames.values():
+    documented = [
+        (inventory(spark, none), INVENTORY),
+        (plan_fleet(spark, none), PLAN),
+        (maintain_fleet(spark, none), OUTCOMES),
+        (verify_fleet(spark, none), VERIFIED),
+    ]
+    for frame, columns in documented:
         also = {new: columns[old] for new, old in NAMES_OF_SPARK.items() if old in columns}
         assert frame.schema == spark.createDataFrame([], ddl({**columns, **also})).schema
         assert frame.collect() == []
+        assert collected(frame, columns).schema == arrow_schema(columns), "and no other columns"
