@@ -58,6 +58,10 @@ class Frame:
             batches[:] = [pa.RecordBatch.from_pylist(rows, schema=batches[0].schema)]
         return self
 
+    def select(self, *columns: str) -> "Frame":
+        selected = ([one.select([*columns]) for one in batches] for batches in self.partitions)
+        return Frame([*selected], self.lost)
+
     def collect(self) -> list[Any]:
         return [Collected(one) for one in self.rows()]
 
