@@ -70,7 +70,8 @@ def main(jobs: Path, results: Path) -> None:
     spark.sparkContext.setLogLevel("ERROR")
     if spark.version.startswith("4.0."):
         # A JVM of this version reads and writes zips in one of two formats, by the session that
-        # needs it first: this one, so that queries with unique ids and without can share it.
+        # needs it first: this one. So queries with unique ids and without can share it, and the
+        # reader of Spark 4.3 can read all; what 4.0 writes for ids alone, it could not.
         jvm: Any = spark._jvm
         jvm.java.lang.Class.forName(f"{_STATE}.RocksDBCheckpointMetadata$")
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
