@@ -3,13 +3,14 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from uuid import NAMESPACE_URL, uuid5
 
 from statemaint.codec.metadata import logs
-from statemaint.errors import DamagedError, UnsupportedError
+from statemaint.errors import DamagedError, NotFoundError, Superseded, UnsupportedError
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import MAINTAINED, Checkpoint, Provider, Store
@@ -71,6 +72,7 @@ def plan_savepoint(storage: Storage, batch: int, *, to: str, shape: Shape = SAME
     Refuses one of which a restart would fail, or load wrong rows, as far as names show.
     """
     check_chosen(shape)
+    witness = _witness_if_committed(storage, batch)
     view, checkpoint = _after(storage, batch)
     chains = chains_at(checkpoint, batch, f"no savepoint of batch {batch}")
     conf = logs.parse_conf(offsets_of(view, checkpoint, batch))
@@ -94,6 +96,10 @@ def plan_savepoint(storage: Storage, batch: int, *, to: str, shape: Shape = SAME
     files = dict(logs_of(view, checkpoint, batch, to=to, ids=own, partitions=moved, conf=settings))
     path = f"offsets/{batch}"
     apart = {shuffle.operator for shuffle in shuffles}
+    # The state files are those of the scan, the logs were read after it: both are of one attempt.
+    if witness is None or witness_of(storage, batch) != witness:
+        what = "was written again while the savepoint was planned"
+        raise Superseded(f"{storage.root}/commits/{batch}", what)
     return SavepointPlan(
         view,
         checkpoint,
@@ -101,7 +107,7 @@ def plan_savepoint(storage: Storage, batch: int, *, to: str, shape: Shape = SAME
         stores=tuple(each for each in stores if each[0].id.operator not in apart),
         logs=tuple(files.items()),
         unchecked=unchecked_sources(path, b"".join(files[path])),
-        witness=witness_of(storage, batch),
+        witness=witness,
         shape=after,
         shuffles=shuffles,
     )
@@ -151,6 +157,12 @@ def witness_of(storage: Storage, batch: int) -> str:
     """Returns the digest of a batch's entries in the logs: another one if it is written again."""
     entries = (storage.read(f"{log}/{batch}") for log in ("offsets", "commits"))
     return sha256(b"\n".join(entries)).hexdigest()
+
+
+def _witness_if_committed(storage: Storage, batch: int) -> str | None:
+    with suppress(NotFoundError):
+        return witness_of(storage, batch)
+    return None
 
 
 def _is_later(batch: int, path: str) -> bool:

@@ -1,6 +1,7 @@
 """A savepoint is whole or not startable, wherever its run is killed; the same call completes it."""
 
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -286,6 +287,27 @@ def test_a_run_that_slept_while_its_folder_expired_makes_nothing_startable(hdfs:
         savepoint(hdfs, dest)
     assert writes[SAVEPOINT] == 2
     assert not has_true_metadata(dest)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind[1])
+def test_a_batch_that_is_written_again_while_its_savepoint_is_planned_is_refused(
+    kind: tuple[str, str],
+) -> None:
+    """Its files would have the ids of the first attempt, and its commit those of the second."""
+    found = archived(kind)
+    path = f"commits/{newest(found)}"
+
+    def written_again(verb: str, at: str) -> None:
+        if verb == "list" and at.startswith("state"):
+            source.after = lambda _verb, _path: None
+            content = source.read(path)
+            source.write(path, [re.sub(rb'\["[0-9a-f]{8}', b'["0a0a0a0a', content) + b" "],
+                         overwrite=True)  # fmt: skip
+
+    source, dest = Source(found.files, after=written_again), MemoryStorage()
+    with pytest.raises(Superseded, match=rf"{path}: was written again.*plan again"):
+        savepoint(source, dest, pin=False)
+    assert not dest.files
 
 
 def test_a_savepoint_of_a_batch_that_was_written_again_does_not_stand_for_it(hdfs: Source) -> None:
