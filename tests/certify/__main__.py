@@ -141,6 +141,8 @@ _NAMES = {
     "savepoints continued": "of these of a folder that an earlier one had begun",
     "savepoints that are whole": "of these whole at their end",
     "savepoints with another codec": "folders of these whose state gets another codec",
+    "savepoints in other partitions": "folders of these in another number of partitions",
+    "savepoints in another provider": "folders of these in another provider",
     "savepoints of what was wrong": "looks at one of files that were wrong, and equal to them",
     "savepoints garbled": "of these whose first snapshot the storage garbled",
     "starts from savepoints": "queries that were started from a savepoint",

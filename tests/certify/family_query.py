@@ -132,9 +132,9 @@ class FamilyQuery(RocksQuery):
 
     # -- what a batch does
 
-    def _changes(self, number: int) -> list[list[Row]]:
+    def _changes(self, directory: str, number: int) -> list[list[Row]]:
         """Returns the rows by family: the name, and the kind of the change before the rest."""
-        del number
+        del directory, number
         random = self.random
         names = (*self.code, DEFAULT)
         return [

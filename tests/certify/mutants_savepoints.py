@@ -21,12 +21,14 @@ plans = import_module("statemaint.savepoint.plan")
 choosing = import_module("statemaint.savepoint.keep")
 cataloguing = import_module("statemaint.savepoint.catalog")
 storing = import_module("statemaint.savepoint.stores")
+shuffling = import_module("statemaint.savepoint.shuffle")
 going_back = import_module("statemaint.recover.rollback")
 
 _floor = planning._floor
 _reasons = choosing._reasons
 _snapshot_of = plans._snapshot_of
 _note = saving._Run.note
+_placer = shuffling._placer
 
 
 def _no_pins(policy: Any, target: int, required: int, _: Any) -> int:
@@ -51,6 +53,16 @@ def _one_below(*args: Any) -> Any:
     folder, _, name = write.path.rpartition("/")
     version = str(write.version)
     return replace(write, path=f"{folder}/{int(version) - 1}{name.removeprefix(version)}")
+
+
+def _next_partition(shuffle: Any, store: Any) -> Any:
+    """Puts each row into the partition after its own."""
+    place, partitions = _placer(shuffle, store), len(shuffle.targets)
+    return lambda family, rows: [(one + 1) % partitions for one in place(family, rows)]
+
+
+def _same(*_: Any) -> str:
+    return "as it was"
 
 
 def _believed(_engine: Any, _source: Any, _path: str, written: Any, _fence: Any) -> Any:
@@ -86,6 +98,12 @@ SAVEPOINT_MUTANTS = (
            SAVED),
     Mutant("savepoint one version below", "S23", "writes the state of a batch as its own version",
            ((plans, "_snapshot_of", _one_below),), SAVED),
+    Mutant("rows in other partitions", "S23", "puts a savepoint's rows where no hash sends them",
+           ((shuffling, "_placer", _next_partition),), SAVED),
+    Mutant("savepoint of two attempts", "S23", "plans a batch while the query writes it again",
+           ((plans, "witness_of", _same),),
+           {"rocks": 1.0, "ids": True, "families": 0.0, "events": ("savepoint",),
+            "often": ("rewind", "batch")}),
     Mutant("savepoint not read back", "S23", "believes that a store is what it has written",
            ((storing, "read_back", _believed),), SAVED),
     Mutant("newest savepoint expires", "S23", "deletes the newest savepoint like any other",

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tests.certify.files import PUT, encode, encode_tagged, spot
+from tests.certify.files import PUT, encode_tagged, spot
 from tests.certify.maintainer import HERE
 from tests.certify.operators import METADATA_SINCE, is_whole, partitions
 from tests.certify.rocks_files import families_of
@@ -165,7 +165,7 @@ class Operator:
                     stage.world.files[others[number % len(others)]].content if others else content
                 )
             elif not cut:
-                content = encode([(b"wrong", bytes([version]))], stage.setting.habits.codec)
+                content = stage.query.wrong(directory, b"wrong %d" % version)
             self._damage(path, content)
             stage.tally["wrong snapshots"] += 1
 
@@ -213,10 +213,10 @@ class Operator:
             return
         path = changes[number % len(changes)]
         stage.step(f"{path} is edited")
-        codec, row = stage.setting.habits.codec, bytes([number])
-        edited = encode([(b"edited", row)], codec)
+        edited = stage.query.wrong(directory, b"edited %d" % number)
         if stage.setting.habits.families:
-            edited = encode_tagged([(PUT, b"\1\0edited", row)], codec)
+            rows = [(PUT, b"\1\0edited", bytes([number]))]
+            edited = encode_tagged(rows, stage.setting.habits.codec)
         self._damage(path, edited)
         stage.tally["edited changes"] += 1
 

@@ -1,6 +1,6 @@
 """What Spark writes of the stateful operators of a query, beside their state.
 
-schema     `state/<op>/0/_metadata/schema`, by every Spark; here of rows that nobody checks
+schema     `state/<op>/0/_metadata/schema`, by every Spark
 metadata   `state/<op>/_metadata/metadata`, by Spark 4.0 and later, of the operators that the query
            has when it is started: never of one that was removed before
 """
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 METADATA_SINCE = 4
 """The first Spark that writes operator metadata, and refuses a query with other operators."""
 _PLAIN = 2  # slashes in the directory of a store without a name
-# The rows of the certificate are no rows of Spark's: a type that cannot be read says so.
 _KEY = {"type": "struct", "fields": [{"name": "key", "type": "binary", "nullable": True}]}
-_VALUE = {"type": "struct", "fields": [{"name": "value", "type": "geometry", "nullable": True}]}
+_VALUE = {"type": "struct", "fields": [{"name": "value", "type": "binary", "nullable": True}]}
 
 
 def partitions(stores: Iterable[str]) -> dict[int, set[int]]:

@@ -20,13 +20,16 @@ from tests.certify.habits import Habits
 from tests.certify.hdfs_rules import files_for, hadoop
 from tests.certify.loading import EMPTY, Loader, States
 from tests.certify.operators import METADATA_SINCE, declare, partitions
+from tests.certify.rows import keys_of, row_of
 from tests.certify.world import World
 from tests.support.checkpoints import COMMIT, offsets_bytes
 
 _ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 _ROW_CHECKSUMS = "spark.sql.streaming.stateStore.rowChecksum.enabled"
 _PLANNED = 1_700_000_000_000
-_KEYS = [f"key-{number}".encode() for number in range(4)]
+_STRICT = "spark.sql.streaming.statefulOperator.useStrictDistribution"
+_SINCE_3_5 = "spark.sql.optimizer.pruneFiltersCanPruneStreamingSubplan"
+_MOST_KEYS = 4
 
 
 @dataclass(slots=True)
@@ -108,13 +111,32 @@ class Query:
     @property
     def _conf(self) -> dict[str, str]:
         """Returns the settings of the query that are not Spark's own."""
+        always = {_STRICT: "true", _SINCE_3_5: "true"}
         if self.habits.spark is None:
-            return {"shuffle.partitions": str(max(2, len(self.habits.stores)))}
+            return {"shuffle.partitions": str(max(2, len(self.habits.stores))), **always}
         counts = map(len, partitions(self.habits.stores).values())
         later = {_ENCODING: "unsaferow"} if self.habits.spark >= METADATA_SINCE else {}
         if self.habits.ids:  # Spark 4.2: nothing but a zip shows 4.0's format of zips
             later[_ROW_CHECKSUMS] = "false"
-        return {"shuffle.partitions": str(max(counts)), **later}
+        return {"shuffle.partitions": str(max(counts)), **always, **later}
+
+    @property
+    def partitions(self) -> int:
+        """Returns how many partitions its offset log says that operators have."""
+        return int(self._conf["shuffle.partitions"])
+
+    def keys(self, directory: str, number: int = _MOST_KEYS) -> tuple[bytes, ...]:
+        """Returns the keys that a store may have: those whose hash says that they are its."""
+        partition = int(directory.split("/")[2])
+        return keys_of(partition, self.partitions, number, rocks=self.habits.rocks)
+
+    def row(self, content: bytes) -> bytes:
+        return row_of(content, rocks=self.habits.rocks)
+
+    def wrong(self, directory: str, said: bytes, codec: str | None = None) -> bytes:
+        """Returns a file with a row that no batch has written."""
+        row = self.keys(directory)[0], self.row(said)
+        return encode([row], codec or self.habits.codec)
 
     @property
     def commits(self) -> list[int]:
@@ -179,7 +201,7 @@ class Query:
     def _input(self, batch: int) -> Changes:
         if batch <= self.same and batch in self.inputs:
             return self.inputs[batch]
-        return {one: self._changes(self.truth[one][batch]) for one in self.habits.stores}
+        return {one: self._changes(one, self.truth[one][batch]) for one in self.habits.stores}
 
     def _purge(self, below: int) -> None:
         old = [one for one in self.commits if one < below]
@@ -187,17 +209,17 @@ class Query:
             for batch in old:
                 self.world.change({f"{log}/{batch}": None})
 
-    def _changes(self, number: int) -> list[list[Row]]:
+    def _changes(self, directory: str, number: int) -> list[list[Row]]:
         state = self.states.known[number]
-        touched = self.random.sample(_KEYS, self.random.randrange(4))
+        touched = self.random.sample(self.keys(directory), self.random.randrange(4))
         return [self._of_key(key, known=key in state) for key in touched]
 
     def _of_key(self, key: bytes, *, known: bool) -> list[Row]:
-        value: Row = (key, self.random.randbytes(8))
+        value: Row = (key, self.row(self.random.randbytes(8)))
         removal: Row = (key, None)
         if known and self.random.random() < 0.3:
             return [removal]
-        return [value] if self.random.random() < 0.7 else [(key, bytes(8)), value]
+        return [value] if self.random.random() < 0.7 else [(key, self.row(bytes(8))), value]
 
     def task(self, directory: str) -> None:
         """Writes a store's changes as far as their temp file."""

@@ -26,11 +26,12 @@ from tests.certify.query import Attempt, Query
 from tests.certify.rocks_cleanup import Cleaner
 from tests.certify.rocks_files import Zipped, render, snapshot, tables_of, unzipped
 from tests.certify.rocks_loading import LineageLoader, RocksLoader, leads_to
+from tests.certify.rows import row_of
 from tests.support.checkpoints import offsets_bytes
 
 _PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_KEYS = [b"key-%d" % number for number in range(3)]
-_VALUES = [b"value-%d" % number for number in range(5)]
+_MOST_KEYS = 3
+_VALUES = [row_of(b"value-%d" % number, rocks=True) for number in range(5)]
 # Whoever has never been seen to wait longer has uploaded before so many versions are over.
 LEAST_QUIET = 20
 
@@ -127,10 +128,11 @@ class RocksQuery(Query):
             content, {one: file.content if file else None for one, file in tables.items()}
         )
 
-    def _changes(self, number: int) -> list[list[Row]]:
+    def _changes(self, directory: str, number: int) -> list[list[Row]]:
         """Returns what a batch does to each key that it touches; few values, for few databases."""
         known = self.states.known[number]
-        touched = self.random.sample(_KEYS, self.random.randrange(3))
+        keys = self.keys(directory, _MOST_KEYS)
+        touched = self.random.sample(keys, self.random.randrange(3))
         return [[(key, self._value(key in known))] for key in touched]
 
     def _value(self, known: bool) -> bytes | None:  # noqa: FBT001

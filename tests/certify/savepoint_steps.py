@@ -1,5 +1,6 @@
 """Savepoints and pins among the steps of a schedule: made, continued, started from, and expired."""
 
+import re
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -7,16 +8,20 @@ from random import Random
 
 from statemaint.errors import LeaseHeldError
 from statemaint.maintain.pins import end_pin_of, pin_batch, pinned
+from statemaint.model.checkpoint import Provider
 from statemaint.model.policy import Policy
+from statemaint.records.savepoints import Shape
 from tests.certify.codecs import CODECS
 from tests.certify.judge import Loss
 from tests.certify.maintainer import Halt, Stop
+from tests.certify.operators import METADATA_SINCE, partitions
 from tests.certify.savepoints import Dest
 from tests.certify.seat import Seat
 from tests.certify.stage import Stage
 from tests.certify.world import Doer
 
 _MOST = 4
+_DIRECTORY = re.compile(r"state/\d+/\d+")
 _BY = "certificate"
 _ENDS = (Stop.NEVER, Stop.NEVER, Stop.CRASH, Stop.CRASH, Stop.FAIL, Stop.PAUSE, Stop.PAUSE)
 _VERBS = (*[""] * 8, "write", "publish", "written", "delete", "deleted", "read", "open")
@@ -50,11 +55,26 @@ def _savepoint(stage: Stage, random: Random, _: Policy) -> None:
             pin=random.random() < 0.7,
             local=random.random() < 0.5,
             garbles=random.random() < 0.1,
-            codec=_codec(stage, random),
+            shape=_shape(stage, random),
         )
-        stage.tally["savepoints with another codec"] += dest.codec is not None
+        stage.tally["savepoints with another codec"] += dest.shape.codec is not None
+        stage.tally["savepoints in other partitions"] += dest.shape.partitions is not None
+        stage.tally["savepoints in another provider"] += dest.shape.provider is not None
     stage.tally["savepoints continued"] += bool(dest.world.files)
     _save(stage, dest, _halt(stage, random))
+
+
+def _shape(stage: Stage, random: Random) -> Shape:
+    codec = _codec(stage, random)
+    number, moves = random.choice((1, 2, 3, 5)), random.random() < 0.3
+    if random.random() < 0.5 or not _may_move(stage):
+        return Shape(codec=codec)
+    rocks, count = stage.setting.habits.rocks, stage.query.partitions
+    return Shape(
+        partitions=None if number == count else number,
+        provider=(Provider.HDFS_BACKED if rocks else Provider.ROCKSDB) if moves else None,
+        codec=codec,
+    )
 
 
 def _codec(stage: Stage, random: Random) -> str | None:
@@ -65,10 +85,26 @@ def _codec(stage: Stage, random: Random) -> str | None:
     return codec if random.random() < 0.4 and not habits.rocks else None
 
 
+def _may_move(stage: Stage) -> bool:
+    """Returns whether rows may get other partitions, or another provider.
+
+    Their operators must be those that the query began with, their schemas there, and the number of
+    their partitions that of the offset log; with unique ids, that must know of row checksums.
+    """
+    query = stage.query
+    habits, count = query.habits, query.partitions
+    operators = partitions(habits.stores).values()
+    plain = all(map(_DIRECTORY.fullmatch, habits.stores)) and not habits.families
+    described = habits.spark is not None or len(habits.stores) > 1
+    dated = not habits.ids or (habits.spark or 0) >= METADATA_SINCE
+    same = all(one == {*range(count)} for one in operators)
+    return plain and described and dated and same and not query.left
+
+
 def _save(stage: Stage, dest: Dest, halt: Halt) -> None:
     folder, before, garble = stage.savepoints, dest.whole, dest.world.garble
     stage.step(f"a savepoint to {dest.address}, {halt}: batch {dest.batch}, new id: {dest.new_id}, "
-               f"pin: {dest.pin}, codec: {dest.codec}")  # fmt: skip
+               f"pin: {dest.pin}, {dest.shape.chosen or 'as it is'}")  # fmt: skip
     stage.tally["savepoints"] += 1
     # Who stood still has looked before.
     healthy = dest.batch is None and not (stage.paused or stage.undercut or stage.tainted)

@@ -13,20 +13,25 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from statemaint.maintain.pins import pinned
+from statemaint.model.checkpoint import Provider
 from statemaint.model.pins import Pin
-from statemaint.records.savepoints import Shape
+from statemaint.records.savepoints import SAME, Shape
 from statemaint.savepoint.catalog import look
 from statemaint.savepoint.expiry import carry_out
 from statemaint.savepoint.keep import decide
 from statemaint.savepoint.run import savepoint
 from statemaint.storage import Storage
-from tests.certify.files import encode, spot
+from tests.certify.files import State, spot
 from tests.certify.judge import Loss
+from tests.certify.loading import Loader
 from tests.certify.query import Truth
 from tests.certify.rocks_files import tables_of
+from tests.certify.rocks_loading import RocksLoader
+from tests.certify.rows import for_provider, partition_of
 from tests.certify.seat import Seat
 from tests.certify.world import Doer, File, World
 
@@ -35,6 +40,9 @@ if TYPE_CHECKING:
 
 FOLDER = "savepoints://folder"
 _CODEC = "spark.sql.streaming.stateStore.compression.codec"
+_PARTITIONS = "spark.sql.shuffle.partitions"
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_CLASSES = "org.apache.spark.sql.execution.streaming.state"
 _OF_A_QUERY = ("state/", "offsets/", "commits/", "sources/")
 
 
@@ -49,7 +57,7 @@ class Dest:
         new_id: whether the query that starts from it gets an id of its own.
         pin: whether its batch is pinned meanwhile.
         world: its files.
-        codec: of its state, if that is not the query's.
+        shape: what is to be other in it than in the query's checkpoint.
         filled: the time at which the last of its files but `metadata` was written.
         whole: that time, its batch and its address, once it became whole; `None` until then.
         started: whether a query has run from it.
@@ -64,7 +72,7 @@ class Dest:
     new_id: bool
     pin: bool
     world: World
-    codec: str | None = None
+    shape: Shape = SAME
     filled: float = 0.0
     whole: tuple[float, int, str] | None = None
     started: bool = False
@@ -145,28 +153,68 @@ class Dest:
             return f"of batch {batch} it has the offsets {offsets}, and the commits {commits}"
         stores = {one for one, live in self.world.index.live.items() if live}
         # Of an operator that was removed, somebody may have moved the state aside before a rewind.
-        aside = {one for one in truth.states if not self.stage.world.index.live[one]}
-        if stores | aside != {*truth.states} | aside:
-            return f"it has the stores {sorted(stores)}, the query {sorted(truth.states)}"
-        wrong = (self._wrong(directory, truth) for directory in sorted(stores))
+        live = self.stage.world.index.live
+        there = {_operator(one) for one in truth.states if live[one]}
+        wanted = self._wanted(truth)
+        aside = {one for one in wanted if _operator(one) not in there}
+        if stores | aside != {*wanted} | aside:
+            return f"it has the stores {sorted(stores)}, the query's would be {sorted(wanted)}"
+        wrong = (self._wrong(one, wanted[one], truth) for one in sorted(stores))
         return next(filter(None, wrong), None)
 
     def _truth(self, offsets: bytes) -> Truth | None:
-        """Returns what is true after a batch, by its entry; another codec is said in that."""
+        """Returns what is true after a batch, by its entry, which says another shape."""
         after = self.stage.query.after
-        if self.codec is None:
+        if self.shape == SAME:
             return after.get(offsets)
-        same = (one for one in after if _with_codec(one, self.codec) == _with_codec(offsets))
+        settings = {_CODEC: self.shape.codec, _PARTITIONS: self.shape.partitions}
+        other = {name: str(value) for name, value in settings.items() if value is not None}
+        if self.shape.provider:
+            other[_PROVIDER] = f"{_CLASSES}.{self.shape.provider}"
+        same = (one for one in after if _parsed(one, other) == _parsed(offsets))
         return next((after[one] for one in same), None)
 
-    def _wrong(self, directory: str, truth: Truth) -> str | None:
-        loader, version = self.stage.query.loader, truth.version
-        states = loader.states
-        if self.codec is not None:
-            states = replace(states, codec=self.codec, steps={})
-        loader = replace(loader, world=self.world, states=states)
-        if hasattr(loader, "named"):
+    def _wanted(self, truth: Truth) -> dict[str, State]:
+        """Returns the true state of each store of the savepoint."""
+        known = self.stage.query.states.known
+        states = {one: self._stored(known[number]) for one, number in truth.states.items()}
+        if self.shape.partitions is None:
+            return states
+        partitions = range(self.shape.partitions)
+        wanted: dict[str, State] = {
+            f"state/{operator}/{one}": {} for operator in map(_operator, states)
+            for one in partitions
+        }  # fmt: skip
+        for directory, state in states.items():
+            for key, value in state.items():
+                partition = partition_of(key, len(partitions))
+                wanted[f"state/{_operator(directory)}/{partition}"][key] = value
+        return wanted
+
+    def _stored(self, state: State) -> State:
+        """Returns a state as the provider of the savepoint has it."""
+        if self.shape.provider is None:
+            return state
+        rocks = self.shape.provider is Provider.ROCKSDB
+        return {for_provider(key, rocks=rocks): for_provider(value, rocks=rocks)
+                for key, value in state.items()}  # fmt: skip
+
+    def _loader(self, truth: Truth) -> Loader:
+        """Returns what loads the savepoint as a Spark would."""
+        before, shape = self.stage.query.loader, self.shape
+        states = before.states
+        if shape.codec is not None:
+            states = replace(states, codec=shape.codec, steps={})
+        if shape.provider is not None:
+            kind = RocksLoader if shape.provider is Provider.ROCKSDB else Loader
+            return kind(self.world, states)
+        loader = replace(before, world=self.world, states=states)
+        if isinstance(loader, RocksLoader):
             loader.named = truth.families
+        return loader
+
+    def _wrong(self, directory: str, wanted: State, truth: Truth) -> str | None:
+        loader, version = self._loader(truth), truth.version
         (path, *others), tables = [*self.world.index.live[directory]], set[str]()
         one = spot(path)
         if others or one is None or (one.kind, one.version) != ("snapshot", version):
@@ -178,7 +226,7 @@ class Dest:
         if tables != {*self.world.index.under(f"{directory}/SSTs/")}:
             return f"{directory} has other tables than {path} names"
         read = loader.load(directory, [version])[version]
-        if (read.state, read.base, read.paths) == (truth.states[directory], path, ()):
+        if (read.state, read.base, read.paths) == (loader.states.of(wanted), path, ()):
             return None
         if read.state is not None and self.excused:
             self.stage.tally["savepoints of what was wrong"] += 1
@@ -186,13 +234,16 @@ class Dest:
         return f"{directory} {'no longer loads' if read.state is None else 'loads a wrong state'}"
 
 
-def _with_codec(offsets: bytes, codec: str | None = None) -> Any:
-    """Returns an entry of the offset log, with another codec if one is given."""
+def _parsed(offsets: bytes, other: Mapping[str, str] = MappingProxyType({})) -> Any:
+    """Returns an entry of the offset log, with some other settings."""
     head, fields, *rest = offsets.decode().split("\n")
     found = json.loads(fields)
-    if codec is not None:
-        found["conf"][_CODEC] = codec
+    found["conf"] |= other
     return head, found, rest
+
+
+def _operator(directory: str) -> str:
+    return directory.split("/")[1]
 
 
 def _expires(doer: Doer | None) -> bool:
@@ -257,17 +308,16 @@ class Savepoints:
         pin: bool,
         local: bool,
         garbles: bool,
-        codec: str | None,
+        shape: Shape,
     ) -> Dest:
         """Returns a new folder, which may store the first snapshot wrong."""
         stage = self.stage
         world = World(local=local, clock=self._now(), log=stage.log)
         if garbles:
-            garbled = codec or stage.setting.habits.codec
-            world.garble = encode([(b"garbled", bytes(3))], garbled)
+            world.garble = stage.query.wrong(stage.stores[0], b"garbled", shape.codec)
             stage.tally["savepoints garbled"] += 1
         address = f"{FOLDER}/{len(self.dests)}"
-        self.dests.append(Dest(stage, address, batch, new_id, pin, world, codec))
+        self.dests.append(Dest(stage, address, batch, new_id, pin, world, shape))
         return self.dests[-1]
 
     def misled(self, doer: Doer) -> bool:
@@ -293,7 +343,7 @@ class Savepoints:
             batch=dest.batch,
             new_id=dest.new_id,
             pin=dest.pin,
-            shape=Shape(codec=dest.codec),
+            shape=dest.shape,
             workers=doer.workers,
         )
 

@@ -17,7 +17,7 @@ from tests.certify import work
 from tests.certify.alarms import OF_DAMAGE
 from tests.certify.deeds import Deeds
 from tests.certify.family_query import FamilyQuery
-from tests.certify.files import encode, spot
+from tests.certify.files import spot
 from tests.certify.judge import Certificate, Loss
 from tests.certify.maintainer import HERE, Halt, Maintainer, Work
 from tests.certify.operator import Operator
@@ -189,7 +189,7 @@ class Stage:
     def garble(self) -> None:
         """The next snapshot of ours is stored wrong."""
         self.step("the storage will garble the next snapshot")
-        self.world.garble = encode([(b"garbled", bytes(3))], self.setting.habits.codec)
+        self.world.garble = self.query.wrong(self.stores[0], b"garbled")
         self.certificate.garbled.add(self.world.garble)
         self.tally["garbled writes"] += 1
 
