@@ -24,13 +24,16 @@ from statemaint.airflow.figures import (
     FLEET,
     PARTITIONS,
     REFUSED,
+    TREND,
     QueryFigures,
     read_figures,
     read_partitions,
+    read_points,
 )
 from statemaint.airflow.pages.fleet import AirflowRun, Details, QueryRecord
 from statemaint.report.record import LastSavepoint
 from statemaint.report.task import loaded
+from statemaint.report.trend import Point
 
 _SCHEME, _FINDINGS = names.asset_uri(""), names.findings_uri("").rpartition("/")[2]
 _INVALID = "statemaint-invalid"
@@ -105,7 +108,7 @@ def details(session: Session, record: QueryRecord) -> Details:
     read = read_partitions(_value(session, record, PARTITIONS)) or ((), ())
     newest = _of_dag(_RUN, DagRun.dag_id, record.dag).order_by(DagRun.id.desc()).limit(_RUNS)
     runs = tuple(map(_run, session.execute(newest)))
-    return Details(*read, runs, _savepoint(session, record.query))
+    return Details(*read, runs, _savepoint(session, record.query), _trend(session, record, runs))
 
 
 def _savepoint(session: Session, query: str) -> LastSavepoint | None:
@@ -115,6 +118,22 @@ def _savepoint(session: Session, query: str) -> LastSavepoint | None:
         return loaded(LastSavepoint, session.scalar(newest))
     except (TypeError, ValueError):
         return None  # there is none, or it is that of another build
+
+
+def _trend(
+    session: Session, record: QueryRecord, runs: Iterable[AirflowRun]
+) -> tuple[Point, ...]:
+    """Returns the trend that the newest run has left, also one that has no figures."""
+    prefix = f"{record.group}." if record.group else ""
+    tasks = (record.group, *(f"{prefix}{task}" for task in _TASKS))
+    of_runs = XComModel.run_id.in_([run.id for run in runs])
+    newest = (
+        select(XComModel.value)
+        .where(or_(XComModel.dag_run_id == record.looked_in, of_runs))
+        .where(XComModel.dag_id == record.dag, XComModel.task_id.in_(tasks))
+        .where(XComModel.key.in_((TREND, names.of_query(TREND, record.query))))
+    )
+    return read_points(session.scalar(newest.order_by(XComModel.timestamp.desc()).limit(1)))
 
 
 def handover(session: Session, record: QueryRecord) -> str | None:
