@@ -120,9 +120,7 @@ def _savepoint(session: Session, query: str) -> LastSavepoint | None:
         return None  # there is none, or it is that of another build
 
 
-def _trend(
-    session: Session, record: QueryRecord, runs: Iterable[AirflowRun]
-) -> tuple[Point, ...]:
+def _trend(session: Session, record: QueryRecord, runs: Iterable[AirflowRun]) -> tuple[Point, ...]:
     """Returns the trend that the newest run has left, also one that has no figures."""
     prefix = f"{record.group}." if record.group else ""
     tasks = (record.group, *(f"{prefix}{task}" for task in _TASKS))

@@ -1,4 +1,4 @@
-"""The history of a query: charts with their texts, what has changed, and a line in its row. Pure."""
+"""The history of a query: its charts in words, what has changed, a line for its row. Pure."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -51,7 +51,7 @@ class History:
         rows: the points, the newest first, each with the texts of its figures.
         since: when the current verdict was first found; `None` if the history has another one.
         always: whether it is that of the whole history.
-        sound: the last runs that found nothing, `None` if the newest one is or none was.
+        sound: the last run that found nothing; `None` if it is the newest one, or none was.
         changes: what has changed since.
     """
 
@@ -144,7 +144,7 @@ def _range(name: str, points: Sequence[Point]) -> str:
     if not known:
         return "not known"
     shown = _UNITS[_FIGURES[name][1]]
-    return f"{_text(name, points[-1])} now, {shown(min(known))} to {shown(max(known))} before"
+    return f"{_text(name, points[-1])} now, from {shown(min(known))} to {shown(max(known))}"
 
 
 def _texts(point: Point) -> tuple[str, ...]:

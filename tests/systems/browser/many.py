@@ -30,6 +30,7 @@ def query_page(partitions: int) -> str:
         "worst": worst_units(units),
         "advice": (),
         "buttons": buttons(record.dag, record.query, own=True, refused={}),
+        "trend": None,
         "runs": [record.last],
         "saved": None,
         "saved_at": None,
