@@ -1,7 +1,7 @@
 """The figures that a run leaves for the pages: of a query, and of its partitions.
 
-Three XComs of `report`, or of `plan` in a dry run. `statemaint_fleet` is small, as the page with all
-queries reads one of each query. The page of one query alone reads `statemaint_partitions` and
+Three XComs of `report`, or of `plan` in a dry run. `statemaint_fleet` is small, as the page with
+all queries reads one of each query. The page of one query alone reads `statemaint_partitions` and
 `statemaint_trend`, which is a `report.trend` of fewer points. docs/airflow.md describes them. A
 reader takes its own `v` and passes over unknown fields.
 """

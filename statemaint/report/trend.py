@@ -162,7 +162,7 @@ def _worst(first: Point, second: Point) -> Point:
         for pair in zip(first[2:-1], second[2:-1], strict=True)
     )
     verdict, span = worst((first.verdict, second.verdict)), second.time - first.begins
-    return Point(second.time, verdict, *figures, span)
+    return Point._make((second.time, verdict, *figures, span))
 
 
 def current_streak(points: Sequence[Point]) -> tuple[Point, ...]:
