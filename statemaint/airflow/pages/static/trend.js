@@ -8,6 +8,8 @@
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+  const stamp = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 16).replace("T", " ");
+
   function scaled(value, steps, digits) {
     let number = value, unit = 0;
     while (unit + 1 < steps.length && Math.abs(number) >= steps[unit + 1][0]) unit += 1;
@@ -43,14 +45,18 @@
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "UTC"),
       cursor: { sync: { key: "trend" }, drag: { x: true, y: false } },
       scales: { y: { range: (_, low, high) => [0, Math.max(high, 1)] } },
-      axes: [{ ...axis, size: 28 }, { ...axis, size: 60, values: (_, splits) => splits.map(shown) }],
+      axes: [
+        { ...axis, size: 28, values: (_, splits, __, ___, step) => splits.map((at) => stamp(at).slice(...step < 86400 ? [11] : [5, 10])) },
+        { ...axis, size: 60, values: (_, splits) => splits.map(shown) },
+      ],
       series: [
-        { value: (_, seconds) => (seconds == null ? "" : new Date(seconds * 1000).toISOString().slice(0, 16).replace("T", " ")) },
+        { label: "UTC", value: (_, seconds) => (seconds == null ? "" : stamp(seconds)) },
         ...drawn.map((_, number) => ({
           label: labels[number],
           stroke: () => colour(strokes[number]),
           width: 1.5,
-          value: (__, value) => (value == null ? "?" : shown(value)),
+          dash: number ? [4, 3] : [],
+          value: (__, value, ___, run) => (run == null ? "" : value == null ? "?" : shown(value)),
         })),
       ],
       hooks: { draw: [marks] },
