@@ -61,7 +61,7 @@ def test_a_run_of_a_part_a_dry_run_and_a_recovery_leave_no_point() -> None:
     storage = write_checkpoint(MemoryStorage())
     run(storage, "a", part=True)
     maintain(storage, TIGHT, dry_run=True)
-    recorded_recovery(storage, partial(rollback, storage, 22))
+    recorded_recovery(storage, partial(rollback, storage, 22, trash_for=600.0))
     assert read_record(storage)
     assert not [entry for entry in storage.list("_statemaint") if entry.path == TREND]
 
