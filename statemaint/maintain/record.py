@@ -113,10 +113,7 @@ def may_record(storage: Storage, before: Record | None, last: LastRun) -> bool:
 
 
 def note_run(storage: Storage, last: LastRun, *, part: bool = False) -> None:
-    """Adds the end of a run to the record and the trend; a failure is only logged.
-
-    That of a `part` counts in the totals alone.
-    """
+    """Adds the end of a run, or of one of a part, to the record; a failure is only logged."""
     try:
         before = read_record(storage)
         if may_record(storage, before, last):

@@ -4,9 +4,9 @@ A run is a row of the stored trend: its time, its verdict, its figures, and the 
 for. The figures are those of the record (`report.record`); what a run did not look at is null.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from statemaint.listing import LATEST
@@ -29,7 +29,6 @@ class Point(NamedTuple):
 
     Attributes:
         time: when the run ended, or the last of several, in seconds since the epoch.
-        chain: the longest chain.
         restart: the estimated time of a restart, in seconds.
         seconds: how long the run took, or its longest task.
         damage: the number of findings that are damage; `notices` that of the others.
@@ -122,21 +121,16 @@ def _point_of(last: LastRun) -> Point | None:
         "files": sums.get("files"),
         "replay_bytes": sums.get("replayed"),
         "replay_files": sums.get("replayed_files"),
-        "restart": _restart(facts) if loads else None,
+        "restart": facts.highest.get("restart") if loads else None,
         "seconds": facts.highest.get("seconds"),
     }
     if last.facts:
         notices = sum(count for code, count in facts.findings.items() if code in NOTICES)
         figures |= {"damage": sum(facts.findings.values()) - notices, "notices": notices}
-    return Point(int(last.ended), verdict, **{name: _stored(figures[name]) for name in figures})
-
-
-def _restart(facts: RunFacts) -> float | None:
-    return facts.highest.get("restart")
-
-
-def _stored(figure: float | None) -> Any:
-    return None if figure is None else round(min(max(figure, 0), _LARGEST), 3)
+    known: Any = {
+        name: round(min(value, _LARGEST), 3) for name, value in figures.items() if value is not None
+    }
+    return Point(int(last.ended), verdict, **known)
 
 
 def thinned(
@@ -163,15 +157,3 @@ def _worst(first: Point, second: Point) -> Point:
     )
     verdict, span = worst((first.verdict, second.verdict)), second.time - first.begins
     return Point._make((second.time, verdict, *figures, span))
-
-
-def current_streak(points: Sequence[Point]) -> tuple[Point, ...]:
-    """Returns the last points, as far back as their verdict is that of the newest one."""
-    same = takewhile(lambda point: point.verdict is points[-1].verdict, reversed(points))
-    return tuple(same)[::-1]
-
-
-def last_sound(points: Iterable[Point]) -> Point | None:
-    """Returns the newest point whose runs have found nothing."""
-    sound = [point for point in points if point.sound]
-    return sound[-1] if sound else None

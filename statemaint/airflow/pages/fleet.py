@@ -8,7 +8,7 @@ from enum import Enum
 from statemaint.airflow.figures import FindingRow, QueryFigures
 from statemaint.airflow.names import FILE_DAG, missing_pool
 from statemaint.airflow.pages.render import ago, ahead, stamp
-from statemaint.airflow.pages.trend import Sparkline, sparkline
+from statemaint.airflow.pages.trend import sparkline
 from statemaint.model.findings import NOTICES
 from statemaint.model.verdict import Verdict
 from statemaint.report.facts import Unit
@@ -157,7 +157,7 @@ class Row:
         return self.verdict.mark in ("bad", "warn") or self.outcome.mark == "bad"
 
     @property
-    def chains(self) -> Sparkline | None:
+    def chains(self) -> tuple[str, str] | None:
         return sparkline(self.figures.chains)
 
     @property

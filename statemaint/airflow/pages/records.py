@@ -5,7 +5,7 @@ forgets those of a DAG that it has deactivated, whose figures or id name its que
 makes a fixed number of database queries, whatever the number of DAGs.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +33,6 @@ from statemaint.airflow.figures import (
 from statemaint.airflow.pages.fleet import AirflowRun, Details, QueryRecord
 from statemaint.report.record import LastSavepoint
 from statemaint.report.task import loaded
-from statemaint.report.trend import Point
 
 _SCHEME, _FINDINGS = names.asset_uri(""), names.findings_uri("").rpartition("/")[2]
 _INVALID = "statemaint-invalid"
@@ -106,9 +105,12 @@ def records(session: Session, readable: Iterable[str], dag: str | None = None) -
 
 def details(session: Session, record: QueryRecord) -> Details:
     read = read_partitions(_value(session, record, PARTITIONS)) or ((), ())
-    newest = _of_dag(_RUN, DagRun.dag_id, record.dag).order_by(DagRun.id.desc()).limit(_RUNS)
-    runs = tuple(map(_run, session.execute(newest)))
-    return Details(*read, runs, _savepoint(session, record.query), _trend(session, record, runs))
+    listed = _of_dag(_RUN, DagRun.dag_id, record.dag).order_by(DagRun.id.desc()).limit(_RUNS)
+    runs = tuple(map(_run, session.execute(listed)))
+    # The newest run has left a trend, even if it has looked at nothing.
+    newest = [run.id for run in runs]
+    trend = _value(session, record, TREND, newest) or _value(session, record, TREND)
+    return Details(*read, runs, _savepoint(session, record.query), read_points(trend))
 
 
 def _savepoint(session: Session, query: str) -> LastSavepoint | None:
@@ -120,31 +122,17 @@ def _savepoint(session: Session, query: str) -> LastSavepoint | None:
         return None  # there is none, or it is that of another build
 
 
-def _trend(session: Session, record: QueryRecord, runs: Iterable[AirflowRun]) -> tuple[Point, ...]:
-    """Returns the trend that the newest run has left, also one that has no figures."""
-    prefix = f"{record.group}." if record.group else ""
-    tasks = (record.group, *(f"{prefix}{task}" for task in _TASKS))
-    of_runs = XComModel.run_id.in_([run.id for run in runs])
-    newest = (
-        select(XComModel.value)
-        .where(or_(XComModel.dag_run_id == record.looked_in, of_runs))
-        .where(XComModel.dag_id == record.dag, XComModel.task_id.in_(tasks))
-        .where(XComModel.key.in_((TREND, names.of_query(TREND, record.query))))
-    )
-    return read_points(session.scalar(newest.order_by(XComModel.timestamp.desc()).limit(1)))
-
-
 def handover(session: Session, record: QueryRecord) -> str | None:
     value = _value(session, record, _HANDOVER)
     return value if isinstance(value, str) else None
 
 
-def _value(session: Session, record: QueryRecord, key: str) -> Any:
-    if record.looked_in is None:
-        return None
+def _value(session: Session, record: QueryRecord, key: str, runs: Sequence[str] = ()) -> Any:
+    """Returns the newest XCom of some runs, by default of the one that has left the figures."""
     keys = (key, names.of_query(key, record.query))
+    of_runs = XComModel.run_id.in_(runs) if runs else XComModel.dag_run_id == record.looked_in
     selected = select(XComModel.task_id, XComModel.value).where(
-        XComModel.dag_run_id == record.looked_in, XComModel.key.in_(keys)
+        XComModel.dag_id == record.dag, of_runs, XComModel.key.in_(keys)
     )
     rows = session.execute(selected.order_by(XComModel.timestamp.desc()))
     return next((value for task, value in rows if _group(task) == record.group), None)

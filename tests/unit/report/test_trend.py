@@ -19,8 +19,6 @@ from statemaint.report.trend import (
     RECENT,
     Point,
     Trend,
-    current_streak,
-    last_sound,
     thinned,
     with_run,
 )
@@ -241,26 +239,3 @@ def test_a_trend_of_another_build_is_refused(fields: Any) -> None:
     assert Trend.from_json({"v": 1, "run": "", "points": [ROW]}).points
     with pytest.raises((KeyError, TypeError, ValueError)):
         Trend.from_json(fields)
-
-
-# -- what is read from it
-
-
-def test_a_verdict_is_that_of_the_last_runs_with_it() -> None:
-    verdicts = [Verdict.BROKEN, Verdict.HEALTHY, Verdict.BROKEN, Verdict.BROKEN]
-    trend = trend_of(*(ended(n, verdict=verdict) for n, verdict in enumerate(verdicts)))
-    assert [point.time for point in current_streak(trend.points)] == [2 * HOUR, 3 * HOUR]
-
-
-def test_the_last_sound_run_has_found_nothing() -> None:
-    noticed = RunFacts(highest={"verdict": 0}, counts={"findings": {"UNKNOWN_FILE": 1}})
-    trend = trend_of(
-        ended(1),
-        ended(2),
-        LastRun("n", 3.0 * HOUR, facts=noticed),
-        ended(4, verdict=Verdict.BROKEN),
-    )
-    sound = last_sound(trend.points)
-    assert sound
-    assert sound.time == 2 * HOUR
-    assert last_sound(trend.points[2:]) is None

@@ -59,7 +59,7 @@ def stored(root: Path, runs: int) -> LocalStorage:
 def test_a_verdict_stands_since_the_first_run_in_a_row_that_gave_it() -> None:
     found = history(POINTS, "broken")
     assert found
-    assert (found.since, found.always) == (7200, False)
+    assert (found["since"], found["always"]) == (7200, False)
     assert "Broken since 1970-01-01 02:00 UTC." in query_page(record(), trend=found)
     alone = history(POINTS[2:], "broken")
     assert "Broken since at least 1970-01-01 02:00" in query_page(record(), trend=alone)
@@ -68,15 +68,15 @@ def test_a_verdict_stands_since_the_first_run_in_a_row_that_gave_it() -> None:
 def test_a_verdict_that_the_history_does_not_have_has_no_time() -> None:
     found = history(POINTS, "unknown")
     assert found
-    assert found.since is None
+    assert found["since"] is None
     assert " since 1970" not in query_page(record(), trend=history(POINTS[:2], "unknown"))
 
 
 def test_the_newest_run_is_compared_with_the_last_one_without_findings() -> None:
     found = history(POINTS, "broken")
     assert found
-    assert found.sound == GOOD
-    assert [(one.title, one.before, one.after) for one in found.changes] == [
+    assert found["sound"] == GOOD
+    assert found["changes"] == [
         ("Verdict", "healthy", "broken"),
         ("Longest chain", "13", "412"),
         ("Size", "1.0 GB", "2.0 GB"),
@@ -92,7 +92,7 @@ def test_the_newest_run_is_compared_with_the_last_one_without_findings() -> None
 def test_a_history_without_findings_at_its_end_has_nothing_to_compare() -> None:
     found = history(POINTS[:2], "healthy")
     assert found
-    assert (found.sound, found.changes) == (None, ())
+    assert (found["sound"], found["changes"]) == (None, [])
     assert "without findings" not in query_page(record(), trend=found)
 
 
@@ -151,14 +151,12 @@ def test_what_draws_the_charts_is_shipped_with_its_licence() -> None:
 
 def test_a_line_shows_the_chains_of_a_row_with_a_text() -> None:
     line = sparkline([4, 8, None, 2])
-    assert line
-    assert line.path == "M0 9L30 1M90 13"
-    assert line.label == "Longest chain in the last 4 runs: 2 to 8, now 2"
+    assert line == ("M0 9L30 1M90 13", "Longest chain in the last 4 runs: 2 to 8, now 2")
     of_query = record()
     assert of_query.figures
     figures = of_query.figures.model_copy(update={"chains": [4, 8, None, 2]})
     page = fleet_page(replace(of_query, figures=figures))
-    assert f'role="img" aria-label="{line.label}"><path d="{line.path}"/>' in page
+    assert f'role="img" aria-label="{line[1]}"><path d="{line[0]}"/>' in page
     assert 'class="spark"' not in fleet_page(of_query)
 
 
@@ -170,9 +168,9 @@ def test_one_value_makes_no_line(chains: list[int | None]) -> None:
 def test_a_line_of_zeros_is_flat_and_one_that_ends_unknown_says_so() -> None:
     flat, unknown = sparkline([0, 0]), sparkline([3, 5, None])
     assert flat
-    assert flat.path == "M0 17L90 17"
+    assert flat[0] == "M0 17L90 17"
     assert unknown
-    assert unknown.label.endswith("now unknown")
+    assert unknown[1].endswith("now unknown")
 
 
 # -- from the run to the page
