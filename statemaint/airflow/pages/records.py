@@ -108,9 +108,8 @@ def details(session: Session, record: QueryRecord) -> Details:
     listed = _of_dag(_RUN, DagRun.dag_id, record.dag).order_by(DagRun.id.desc()).limit(_RUNS)
     runs = tuple(map(_run, session.execute(listed)))
     # The newest run has left a trend, even if it has looked at nothing.
-    newest = [run.id for run in runs]
-    trend = _value(session, record, TREND, newest) or _value(session, record, TREND)
-    return Details(*read, runs, _savepoint(session, record.query), read_points(trend))
+    trend = read_points(_value(session, record, TREND, [run.id for run in runs]))
+    return Details(*read, runs, _savepoint(session, record.query), trend)
 
 
 def _savepoint(session: Session, query: str) -> LastSavepoint | None:
@@ -127,10 +126,12 @@ def handover(session: Session, record: QueryRecord) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _value(session: Session, record: QueryRecord, key: str, runs: Sequence[str] = ()) -> Any:
-    """Returns the newest XCom of some runs, by default of the one that has left the figures."""
+def _value(session: Session, record: QueryRecord, key: str, others: Sequence[str] = ()) -> Any:
+    """Returns the newest XCom of the run that has left the figures, and of some others."""
     keys = (key, names.of_query(key, record.query))
-    of_runs = XComModel.run_id.in_(runs) if runs else XComModel.dag_run_id == record.looked_in
+    of_runs = XComModel.dag_run_id == record.looked_in
+    if others:
+        of_runs |= XComModel.run_id.in_(others)
     selected = select(XComModel.task_id, XComModel.value).where(
         XComModel.dag_id == record.dag, of_runs, XComModel.key.in_(keys)
     )
