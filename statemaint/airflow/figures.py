@@ -8,6 +8,7 @@ reader takes its own `v` and passes over unknown fields.
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -201,8 +202,9 @@ def figures_of_run(
     unread = results.reason and not (plan.units or plan.findings or reports)
     if unread and results.refused:
         return {REFUSED: results.reason}
-    points = _trend(settings)
-    trend = {TREND: Trend(thinned(points, recent=_EXACT, most=_POINTS)).to_json()} if points else {}
+    known = _trend(settings)
+    few = replace(known, points=thinned(known.points, recent=_EXACT, most=_POINTS))
+    trend = {TREND: few.to_json()} if few.points else {}
     if unread:
         return {FAILED: results.reason, **trend}
     reported = {unit.id: unit for report in reports for unit in report.units}
@@ -222,7 +224,7 @@ def figures_of_run(
         "committed": plan.committed,
         "target": plan.target,
         "unreported": len(silent),
-        "chains": [point.chain for point in points[-_SPARK:]],
+        "chains": [point.chain for point in few.points[-_SPARK:]],
         "damage": plan.counts[0],
         "notices": plan.counts[1],
         "trash_bytes": _trash(settings),
@@ -240,12 +242,12 @@ def figures_of_run(
     }
 
 
-def _trend(settings: QuerySettings) -> tuple[Point, ...]:
+def _trend(settings: QuerySettings) -> Trend:
     try:
-        return read_trend(settings.open()).points
+        return read_trend(settings.open())
     except StatemaintError as error:
         _log.warning("the trend is not shown: %s", error)
-        return ()
+        return Trend()
 
 
 def _trash(settings: QuerySettings) -> int | None:
