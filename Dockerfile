@@ -59,7 +59,7 @@ RUN /opt/statemaint/bin/python jars.py /opt/statemaint/jars ${JARS}
 FROM ${PYTHON} AS base
 LABEL org.opencontainers.image.title="statemaint" \
       org.opencontainers.image.description="Maintains the state of Spark Structured Streaming queries" \
-      org.opencontainers.image.licenses="Apache-2.0"
+      org.opencontainers.image.licenses="Apache-2.0 AND MIT"
 ENV PATH=/opt/statemaint/bin:$PATH \
     HOME=/tmp \
     NUMBA_CACHE_DIR=/opt/statemaint/kernels \

@@ -1,18 +1,21 @@
 """The figures that a run leaves for the pages: of a query, and of its partitions.
 
-Two XComs of `report`, or of `plan` in a dry run. `statemaint_fleet` is small, as the page with all
-queries reads one of each query; `statemaint_partitions` is read by the page of one query only.
-docs/airflow.md describes both. A reader takes its own `v` and passes over unknown fields.
+Three XComs of `report`, or of `plan` in a dry run. `statemaint_fleet` is small, as the page with
+all queries reads one of each query. The page of one query alone reads `statemaint_partitions` and
+`statemaint_trend`, which is a `report.trend` of fewer points. docs/airflow.md describes them. A
+reader takes its own `v` and passes over unknown fields.
 """
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from dataclasses import replace
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from statemaint.airflow.settings import QuerySettings
 from statemaint.errors import StatemaintError
+from statemaint.maintain.trend import read_trend
 from statemaint.maintain.work import TaskResults
 from statemaint.model.findings import FindingCode
 from statemaint.model.verdict import Verdict, worst
@@ -20,9 +23,10 @@ from statemaint.plan.withheld import Waiting, together
 from statemaint.records.trashed import size_of_trash
 from statemaint.report.facts import Unit
 from statemaint.report.task import MOST_FINDINGS
+from statemaint.report.trend import Point, Trend, thinned
 
-FLEET, PARTITIONS = "statemaint_fleet", "statemaint_partitions"
-"""The keys of the two XComs."""
+FLEET, PARTITIONS, TREND = "statemaint_fleet", "statemaint_partitions", "statemaint_trend"
+"""The keys of the three XComs."""
 FAILED, REFUSED = "statemaint_failed", "statemaint_refused"
 """The keys of the reason why a run looked at nothing: what was known before stays."""
 
@@ -31,6 +35,8 @@ _SUMMED = ("files", "bytes", "replay_files", "replay_bytes", "reclaimable", "dam
 _Count = Annotated[int, Field(ge=0, lt=2**62)]
 # The figures of a partition that the pages show, in the order of `Unit`.
 _SHOWN = 10
+# Of the trend: the points of the query's page, the exact ones among them, and those of its row.
+_POINTS, _EXACT, _SPARK = 120, 60, 30
 _Row = tuple[_Count, _Count, _Count | None, _Count, _Count, _Count, _Count, _Count, _Count, _Count]
 
 
@@ -57,6 +63,7 @@ class QueryFigures(_Json):
         blocked: the number of partitions in which the target does not load.
         unreported: that of partitions whose task gave no report, with the figures of `plan`.
         longest_at: the partition of the longest chain, such as `op 0 / part 3`.
+        chains: the longest chain after each of the last runs, the newest last.
         reclaimable: the bytes that a later run deletes.
         trash_bytes: `None` when the trash could not be listed.
     """
@@ -73,6 +80,7 @@ class QueryFigures(_Json):
     unreported: int = 0
     longest: int | None = None
     longest_at: str | None = None
+    chains: list[_Count | None] = Field(default_factory=list)
     replay_files: int = 0
     replay_bytes: int = 0
     files: int = 0
@@ -132,6 +140,14 @@ def read_partitions(xcom: object) -> tuple[tuple[Unit, ...], tuple[FindingRow, .
     return tuple(Unit(*row) for row in read.units), tuple(read.findings)
 
 
+def read_points(xcom: object) -> tuple[Point, ...]:
+    """Returns the points of an XCom; none if this build cannot read them."""
+    try:
+        return Trend.from_json(cast("Any", xcom)).points
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return ()
+
+
 def withheld_texts(waiting: Iterable[Waiting]) -> list[WithheldFigures]:
     """Returns the snapshots that the parts of a run have withheld, summed by reason."""
     return [
@@ -178,13 +194,19 @@ def figures_of_run(
     success: bool | None = None,
     dry_run: bool = False,
 ) -> dict[str, Any]:
-    """Returns the XComs for the pages, by key; of a run that looked at nothing, only the reason.
+    """Returns the XComs for the pages, by key; a run that looked at nothing has no figures.
 
-    Its only request lists the trash, which is left out if that fails.
+    Its only requests read the trend and list the trash, each of which is left out if it fails.
     """
     plan, reports = results.plan, results.inspected
-    if results.reason and not (plan.units or plan.findings or reports):
-        return {REFUSED if results.refused else FAILED: results.reason}
+    unread = results.reason and not (plan.units or plan.findings or reports)
+    if unread and results.refused:
+        return {REFUSED: results.reason}
+    known = _trend(settings)
+    few = replace(known, points=thinned(known.points, recent=_EXACT, most=_POINTS))
+    trend = {TREND: few.to_json()} if few.points else {}
+    if unread:
+        return {FAILED: results.reason, **trend}
     reported = {unit.id: unit for report in reports for unit in report.units}
     units = {unit.id: unit for unit in plan.units} | reported
     findings = [*plan.findings, *(finding for report in reports for finding in report.findings)]
@@ -202,6 +224,7 @@ def figures_of_run(
         "committed": plan.committed,
         "target": plan.target,
         "unreported": len(silent),
+        "chains": [point.chain for point in few.points[-_SPARK:]],
         "damage": plan.counts[0],
         "notices": plan.counts[1],
         "trash_bytes": _trash(settings),
@@ -215,7 +238,16 @@ def figures_of_run(
     return {
         FLEET: figures_json(ordered, findings, about),
         PARTITIONS: partitions_json(ordered, shown),
+        **trend,
     }
+
+
+def _trend(settings: QuerySettings) -> Trend:
+    try:
+        return read_trend(settings.open())
+    except StatemaintError as error:
+        _log.warning("the trend is not shown: %s", error)
+        return Trend()
 
 
 def _trash(settings: QuerySettings) -> int | None:

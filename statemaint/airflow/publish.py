@@ -22,6 +22,7 @@ from statemaint.airflow.settings import QuerySettings
 from statemaint.errors import StatemaintError
 from statemaint.maintain.bundles import MOST_TASKS
 from statemaint.maintain.record import may_record, read_record, with_run, write_record
+from statemaint.maintain.trend import note_in_trend
 from statemaint.metrics.options import GatewayAuth, Named, namespace_of, origins_of
 from statemaint.queries.checks import expected_interval
 from statemaint.queries.reading import QueriesReading
@@ -84,13 +85,14 @@ def all_reporting(
 
 
 def publish(settings: QuerySettings, last: LastRun, *, store: bool = True) -> None:
-    """Publishes the metrics of a run, and stores its record with the checkpoint."""
+    """Publishes the metrics of a run, and stores its record and trend with the checkpoint."""
     storage, record = _record(settings, last)
     if not _published(settings, record) and record.totals:
         record = with_loss(record)
     if storage and store:
         try:
             write_record(storage, record)
+            note_in_trend(storage, last)
         except StatemaintError as error:
             _log.warning("the record of the run is not stored: %s", error)
 

@@ -22,6 +22,7 @@ from statemaint.errors import (
     StorageError,
     Superseded,
 )
+from statemaint.maintain.trend import note_in_trend
 from statemaint.model.findings import FindingCode
 from statemaint.model.verdict import Looked, Verdict
 from statemaint.records.runs import METRICS, new_run_id
@@ -118,6 +119,8 @@ def note_run(storage: Storage, last: LastRun, *, part: bool = False) -> None:
         if may_record(storage, before, last):
             after = with_part(before, last) if part else with_run(storage, before, last)
             write_record(storage, after)
+            if not part:
+                note_in_trend(storage, last)
     except StorageError as error:
         # A run whose storage failed is reported as that.
         level = logging.INFO if Cause.STORAGE in last.failed else logging.WARNING

@@ -229,3 +229,7 @@ def finding_rows(findings: Iterable[Finding]) -> Iterator[dict[str, object]]:
 
 def damaged(findings: tuple[Finding, ...]) -> bool:
     return any(finding.damage for finding in findings)
+
+
+NOTICES = frozenset(code.value for code in FindingCode if not Finding(code, "").damage)
+"""The codes of findings that are no damage; one of another build may be damage."""

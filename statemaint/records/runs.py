@@ -4,6 +4,7 @@ _statemaint/runs/<run>/<task>.json     one file for each task of a run, once it 
 _statemaint/runs/<run>/whole-run.json  the exit code of a run that failed as a whole: one of several
                                        tasks, or one that could not empty the trash
 _statemaint/metrics.json               the last run and the totals of all (see `report.record`)
+_statemaint/trend.json                 the figures of the last runs, thinned (see `report.trend`)
 
 _statemaint/units/<run>/work.json               the units, and what their tasks need to know
 _statemaint/units/<run>/outcomes-<attempt>.json all outcomes of one attempt
@@ -34,6 +35,7 @@ from statemaint.storage import Storage
 FOLDER = "_statemaint/runs"
 UNITS = "_statemaint/units"
 METRICS = "_statemaint/metrics.json"
+TREND = "_statemaint/trend.json"
 # The number of runs that are remembered regardless of their age.
 MOST_RUNS = 100
 

@@ -279,7 +279,7 @@ def next_record(before: Record | None, last: LastRun) -> Record:
     before = before or Record(None)
     repeated = bool(last.run) and before.last is not None and before.last.run == last.run
     totals = before.before if repeated else before.totals
-    verdict = _verdict(last)
+    verdict = run_verdict(last)
     return replace(
         with_verdict(before, Looked.NAMES, verdict) if verdict else before,
         last=last,
@@ -300,7 +300,7 @@ def with_part(before: Record | None, run: LastRun) -> Record:
     return replace(before, totals=_totals(before.totals, run), before=_totals(before.before, run))
 
 
-def _verdict(last: LastRun) -> Verdict | None:
+def run_verdict(last: LastRun) -> Verdict | None:
     """Returns the verdict of a run; `None` if it has looked at nothing without being to blame."""
     if {Cause.STORAGE, Cause.PLAN}.intersection(last.failed) and not last.work:
         verdict = last.facts.verdict if last.facts else None

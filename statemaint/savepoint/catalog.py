@@ -17,15 +17,15 @@ from statemaint.model.files import temp_of
 from statemaint.records import savepoints as records
 from statemaint.records.claims import FOLDER as LEASES
 from statemaint.records.remembered import REMEMBERED
-from statemaint.records.runs import METRICS, UNITS
+from statemaint.records.runs import METRICS, TREND, UNITS
 from statemaint.records.savepoints import SavepointNote
 from statemaint.storage import MARKS, OURS, Opener, Storage, checkpoints_below, open_storage
 from statemaint.wording import Explained
 from statemaint.workers import Job, in_turn
 
-# Beside the record: what `verify` leaves, the lease, and what is there until all stores are proved
-# (Spark's executors have units).
-_OURS = (records.SAVEPOINT, records.METADATA, METRICS, REMEMBERED)
+# Beside the record: what `verify` and runs without work leave, the lease, and what is there until
+# all stores are proved (Spark's executors have units).
+_OURS = (records.SAVEPOINT, records.METADATA, METRICS, TREND, REMEMBERED)
 _FOLDERS = (f"{records.STORES}/", f"{LEASES}/", f"{UNITS}/")
 
 

@@ -54,7 +54,10 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
-_STATIC = {"pages.css": "text/css", "pages.js": "text/javascript"}
+_STATIC = {
+    **dict.fromkeys(("pages.css", "trend.css", "uPlot.min.css"), "text/css"),
+    **dict.fromkeys(("pages.js", "trend.js", "uPlot.iife.min.js"), "text/javascript"),
+}
 _MAY_READ_RUNS = Depends(requires_access_dag("GET", DagAccessEntity.RUN))
 _MOST_RUNS = 25
 

@@ -17,6 +17,8 @@ from statemaint.airflow.pages.fleet import Details, QueryRecord, fleet, row_of, 
 from statemaint.airflow.pages.query import advise, buttons, heat_map, worst_units
 from statemaint.airflow.pages.sources import CheckpointSource
 from statemaint.airflow.pages.timeline import timelines
+from statemaint.airflow.pages.trend import history
+from statemaint.maintain.trend import read_trend
 from statemaint.model.ids import UnitId
 from statemaint.model.policy import PRESETS, Policy
 from statemaint.plan.actions import Plan, Request
@@ -63,6 +65,7 @@ def of_query(
         "worst": worst_units(known.units),
         "advice": advise(known.findings, checkpoint),
         "buttons": buttons(record.dag, record.query, own=not record.group, refused=dict(refused)),
+        "trend": history(known.trend, row.verdict.label),
         "runs": known.runs,
         "saved": saved,
         "saved_at": saved and datetime.fromtimestamp(saved.ended, UTC),
@@ -81,7 +84,10 @@ def of_partition(record: QueryRecord, plan: Plan, unit: UnitId) -> Values:
 def looked_at_now(
     storage: Storage, policy: Policy, record: QueryRecord, known: Details
 ) -> tuple[QueryRecord, Details]:
-    """Returns the current state of a query's checkpoint, with the findings of its last run."""
+    """Returns the current state of a query's checkpoint, with the findings of its last run.
+
+    Its trend is the stored one, with all its points.
+    """
     _, plan = plan_checkpoint(storage, policy, dry=True)
     units, findings = planned_units(plan), findings_json(plan.all_findings)
     damage = sum(finding.damage for finding in plan.findings)
@@ -101,7 +107,8 @@ def looked_at_now(
     # A listing does not show the contents that a run reads: its findings stay until a run has none.
     before = tuple(row for row in known.findings if row not in seen)
     looked = replace(record, figures=figures, looked=datetime.now(UTC), failed=None)
-    return looked, replace(known, units=tuple(units), findings=(*seen, *before))
+    trend = read_trend(storage).points
+    return looked, replace(known, units=tuple(units), findings=(*seen, *before), trend=trend)
 
 
 def plan_of_partition(storage: Storage, policy: Policy, unit: UnitId, shared: str | None) -> Plan:

@@ -8,18 +8,18 @@ from enum import Enum
 from statemaint.airflow.figures import FindingRow, QueryFigures
 from statemaint.airflow.names import FILE_DAG, missing_pool
 from statemaint.airflow.pages.render import ago, ahead, stamp
-from statemaint.model.findings import Finding, FindingCode
+from statemaint.airflow.pages.trend import sparkline
+from statemaint.model.findings import NOTICES
 from statemaint.model.verdict import Verdict
 from statemaint.report.facts import Unit
 from statemaint.report.record import LastSavepoint
+from statemaint.report.trend import Point
 from statemaint.wording import counted
 
 # Older figures are marked, as most queries are maintained at least once a day.
 OLD = timedelta(days=2)
 # Sorts after every time: the largest whole number that a browser counts exactly.
 _NO_TIME = 2**53
-# Codes of another build may be damage.
-_HARMLESS = frozenset(code.value for code in FindingCode if not Finding(code, "").damage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,7 @@ class Details:
     findings: tuple[FindingRow, ...] = ()
     runs: tuple[AirflowRun, ...] = ()
     savepoint: LastSavepoint | None = None
+    trend: tuple[Point, ...] = ()
 
 
 class Unjudged(Enum):
@@ -154,6 +155,10 @@ class Row:
     @property
     def attention(self) -> bool:
         return self.verdict.mark in ("bad", "warn") or self.outcome.mark == "bad"
+
+    @property
+    def chains(self) -> tuple[str, str] | None:
+        return sparkline(self.figures.chains)
 
     @property
     def due(self) -> int:
@@ -255,7 +260,7 @@ def _why(verdict: Verdict, figures: QueryFigures) -> str:
 
 
 def _codes(figures: QueryFigures) -> str:
-    damage = [code for code in figures.codes if code not in _HARMLESS]
+    damage = [code for code in figures.codes if code not in NOTICES]
     return ", ".join(damage or figures.codes) or "the log has a gap"
 
 

@@ -5,7 +5,7 @@ forgets those of a DAG that it has deactivated, whose figures or id name its que
 makes a fixed number of database queries, whatever the number of DAGs.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,9 +24,11 @@ from statemaint.airflow.figures import (
     FLEET,
     PARTITIONS,
     REFUSED,
+    TREND,
     QueryFigures,
     read_figures,
     read_partitions,
+    read_points,
 )
 from statemaint.airflow.pages.fleet import AirflowRun, Details, QueryRecord
 from statemaint.report.record import LastSavepoint
@@ -103,9 +105,11 @@ def records(session: Session, readable: Iterable[str], dag: str | None = None) -
 
 def details(session: Session, record: QueryRecord) -> Details:
     read = read_partitions(_value(session, record, PARTITIONS)) or ((), ())
-    newest = _of_dag(_RUN, DagRun.dag_id, record.dag).order_by(DagRun.id.desc()).limit(_RUNS)
-    runs = tuple(map(_run, session.execute(newest)))
-    return Details(*read, runs, _savepoint(session, record.query))
+    listed = _of_dag(_RUN, DagRun.dag_id, record.dag).order_by(DagRun.id.desc()).limit(_RUNS)
+    runs = tuple(map(_run, session.execute(listed)))
+    # The newest run has left a trend, even if it has looked at nothing.
+    trend = read_points(_value(session, record, TREND, [run.id for run in runs]))
+    return Details(*read, runs, _savepoint(session, record.query), trend)
 
 
 def _savepoint(session: Session, query: str) -> LastSavepoint | None:
@@ -122,12 +126,14 @@ def handover(session: Session, record: QueryRecord) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _value(session: Session, record: QueryRecord, key: str) -> Any:
-    if record.looked_in is None:
-        return None
+def _value(session: Session, record: QueryRecord, key: str, others: Sequence[str] = ()) -> Any:
+    """Returns the newest XCom of the run that has left the figures, and of some others."""
     keys = (key, names.of_query(key, record.query))
+    of_runs = XComModel.dag_run_id == record.looked_in
+    if others:
+        of_runs |= XComModel.run_id.in_(others)
     selected = select(XComModel.task_id, XComModel.value).where(
-        XComModel.dag_run_id == record.looked_in, XComModel.key.in_(keys)
+        XComModel.dag_id == record.dag, of_runs, XComModel.key.in_(keys)
     )
     rows = session.execute(selected.order_by(XComModel.timestamp.desc()))
     return next((value for task, value in rows if _group(task) == record.group), None)

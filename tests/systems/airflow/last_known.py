@@ -14,13 +14,18 @@ from airflow.models.xcom import XComModel
 from sqlalchemy import create_engine, insert
 from sqlalchemy.orm import Session
 
-from statemaint.airflow.figures import FAILED, REFUSED
+from statemaint.airflow.figures import FAILED, REFUSED, TREND
 from statemaint.airflow.pages import contents
 from statemaint.airflow.pages.records import details, records
 from statemaint.airflow.pages.render import render
+from statemaint.model.verdict import Verdict
+from statemaint.report.trend import Point, Trend
 from tests.systems.airflow.many_queries import fill, run_of, xcom_of
 
 _PLACE = {"root": "", "pages": "/statemaint"}
+_TREND = [
+    Trend((Point(3600, verdict),)).to_json() for verdict in (Verdict.UNKNOWN, Verdict.HEALTHY)
+]
 _WHY = {0: (FAILED, "STORAGE: s3://bucket: no answer"), 1: (REFUSED, "CONFIG: no partition 99")}
 
 
@@ -35,6 +40,9 @@ def main() -> None:
             session.execute(insert(DagRun), [{**run_of(number, 1, 2), "_state": "failed"}])
             xcom = {**xcom_of(number, 1, 2, key, 0), "key": key, "value": why}
             session.execute(insert(XComModel), [xcom])
+            # The run that failed has read the history; the one that was refused has not.
+            trend = {**xcom_of(number, 1 - number, 2, TREND, 0), "value": _TREND[number]}
+            session.execute(insert(XComModel), [trend])
         session.commit()
         dags = {"statemaint__q0", "statemaint__q1"}
         found = contents.of_fleet(records(session, dags))

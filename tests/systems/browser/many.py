@@ -1,12 +1,15 @@
 """The pages of many queries and of many partitions, as the server makes them."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from statemaint.airflow.figures import QueryFigures
 from statemaint.airflow.pages.fleet import AirflowRun, QueryRecord, fleet, row_of, totals
 from statemaint.airflow.pages.query import buttons, heat_map, worst_units
 from statemaint.airflow.pages.render import render
+from statemaint.airflow.pages.trend import history
 from statemaint.report.facts import Unit
+from statemaint.report.trend import Point
 
 _TIME = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
 _PLACE = {"root": "", "pages": "/statemaint"}
@@ -18,7 +21,7 @@ def fleet_page(queries: int) -> str:
     return render("queries.html", rows=rows, totals=totals(rows), **_PLACE)
 
 
-def query_page(partitions: int) -> str:
+def query_page(partitions: int, points: Sequence[Point] = ()) -> str:
     """Returns the page of one query; its partition N has a chain of N deltas."""
     units = [Unit(0, one, one, one, 10 * one, one, one, 0, 0, 0) for one in range(partitions)]
     record = _record(0)
@@ -30,6 +33,7 @@ def query_page(partitions: int) -> str:
         "worst": worst_units(units),
         "advice": (),
         "buttons": buttons(record.dag, record.query, own=True, refused={}),
+        "trend": history(points, "healthy"),
         "runs": [record.last],
         "saved": None,
         "saved_at": None,

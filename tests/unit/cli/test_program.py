@@ -457,7 +457,7 @@ def test_no_right_to_read_is_exit_code_5(checkpoint: Path, folder: str) -> None:
     assert "Permission denied" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     left = {one.name for one in (checkpoint / "_statemaint").glob("*")}
-    assert left == ({"metrics.json"} if folder else set())
+    assert left == ({"metrics.json", "trend.json"} if folder else set())
 
 
 def test_every_verb_is_listed_and_found() -> None:

@@ -51,6 +51,7 @@ def query_page(found: QueryRecord, **changed: Any) -> str:
             [FindingRow(code="BROKEN_CHAIN", detail=found.query, damage=True)], found.query
         ),
         "buttons": buttons(found.dag, found.query, own=True, refused={found.dag: found.query}),
+        "trend": None,
         "runs": [found.last],
         "saved": None,
         "saved_at": None,
