@@ -1,0 +1,202 @@
+"""What a plan does, for whoever decides about it: its steps, counted and in words. Pure."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from statemaint.model.ids import RecoveryVerb, batch_in, version_of
+from statemaint.plan.actions import Action, Attest, Delete, WriteSnapshot
+from statemaint.plan.reasons import AttestReason, DeleteReason, SnapshotReason
+from statemaint.plan.recovery.recovery_plan import (
+    PutBack,
+    RecoveryPlan,
+    Remove,
+    RemoveReason,
+    Rewind,
+)
+from statemaint.report.to_json import VERBS
+from statemaint.wording import command, counted, moment, shortened
+
+MOST_LARGEST = 10
+_MOST_SOURCES = 5
+_MEANINGS = {
+    str(reason): reason.meaning
+    for reasons in (SnapshotReason, AttestReason, DeleteReason, RemoveReason)
+    for reason in reasons
+}
+_KINDS = {
+    "crc": "checksum",
+    **{ending: ending for ending in ("delta", "snapshot", "changelog", "zip")},
+}
+
+Fact = tuple[str, str]
+"""A label and a text; the label is empty if the text continues the one before."""
+
+
+class Step(NamedTuple):
+    """One step of any plan; a file that is written, or only read, has no bytes.
+
+    The store is empty, and the numbers are -1, for a file outside the stores.
+    """
+
+    action: str
+    path: str
+    reason: str
+    bytes: int
+    operator: int
+    partition: int
+    store: str
+
+    @property
+    def meaning(self) -> str:
+        return meaning_of(self.reason)
+
+
+class Group(NamedTuple):
+    """The steps of one kind, for one reason, in the stores of one name of an operator."""
+
+    action: str
+    operator: int
+    store: str
+    reason: str
+    files: int
+    bytes: int
+
+    @property
+    def place(self) -> str:
+        return f"operator {self.operator}, {self.store}" if self.store else "logs and metadata"
+
+    @property
+    def meaning(self) -> str:
+        return meaning_of(self.reason)
+
+
+def meaning_of(reason: str) -> str:
+    """Returns a reason in words; that of another build as it is."""
+    return _MEANINGS.get(reason, reason)
+
+
+def steps_of(actions: Iterable[Action | Remove | PutBack]) -> Iterator[Step]:
+    for action in actions:
+        match action:
+            case PutBack():
+                yield Step("restore", action.path, "", action.entry.size, -1, -1, "")
+                continue
+            case Remove():
+                verb, size = "remove", action.entry.size
+            case Delete():
+                verb, size = VERBS[Delete], action.entry.size
+            case WriteSnapshot() | Attest():
+                verb, size = VERBS[type(action)], 0
+        store = action.store
+        place = (store.operator, store.partition, store.store) if store else (-1, -1, "")
+        yield Step(verb, action.path, action.reason.value, size, *place)
+
+
+def groups(steps: Iterable[Step]) -> tuple[Group, ...]:
+    """Returns the steps counted by what they do, where and why; those of most bytes first."""
+    sizes: dict[tuple[str, int, str, str], list[int]] = defaultdict(list)
+    for step in steps:
+        sizes[step.action, step.operator, step.store, step.reason].append(step.bytes)
+    made = (Group(*key, len(of_key), sum(of_key)) for key, of_key in sizes.items())
+    return tuple(sorted(made, key=lambda group: (-group.bytes, -group.files, group)))
+
+
+def largest(steps: Iterable[Step]) -> tuple[Step, ...]:
+    sized = (step for step in steps if step.bytes)
+    return tuple(sorted(sized, key=lambda step: (-step.bytes, step.path))[:MOST_LARGEST])
+
+
+def decision(plan: RecoveryPlan, size: Callable[[int], str]) -> Iterator[Fact]:
+    """Yields what an approval of a recovery decides: batches, input, output, files and reasons."""
+    steps = [*steps_of(plan.actions)]
+    removed = [step for step in steps if step.action == "remove"]
+    batches = sorted(b for step in removed if (b := batch_in(step.path, "commits")) >= 0)
+    if plan.verb is RecoveryVerb.ROLLBACK:
+        yield "rollback", f"the query continues after batch {plan.batch}{_again(batches)}"
+        if plan.rewind and plan.batch is not None and batches:
+            yield from _rewound(plan, plan.batch, plan.rewind, batches)
+    elif plan.rewind:
+        committed = f"batch {plan.rewind.newest}, committed {moment(plan.rewind.committed[0])} UTC"
+        yield "repair", f"the query continues after {committed}; no batch is undone"
+    if removed:
+        total = size(sum(step.bytes for step in removed))
+        yield "moves", f"{counted(len(removed), 'file')} ({total}) to the trash"
+        kinds = Counter(kind_of(step.path) for step in removed)
+        yield "", ", ".join(counted(much, kind) for kind, much in kinds.most_common())
+    if writes := len(steps) - len(removed):
+        yield "written", counted(writes, "snapshot")
+    for group in groups(steps):
+        files = f"{counted(group.files, 'file')} ({size(group.bytes)})"
+        if group.action == VERBS[WriteSnapshot]:
+            files = counted(group.files, "new snapshot")
+        yield "because", f"{group.place}, {files}: {group.meaning}"
+
+
+def _again(batches: Sequence[int]) -> str:
+    if len(batches) < 2:  # noqa: PLR2004
+        return f"; batch {batches[0]} runs again" if batches else ""
+    return f"; {counted(len(batches), 'batch', 'batches')} ({_range(batches)}) run again"
+
+
+def _range(batches: Sequence[int]) -> str:
+    return f"{batches[0]} to {batches[-1]}" if batches[1:] else str(batches[0])
+
+
+def _rewound(
+    plan: RecoveryPlan, batch: int, rewind: Rewind, batches: Sequence[int]
+) -> Iterator[Fact]:
+    newest, stays = (f"{moment(committed)} UTC" for committed in rewind.committed)
+    yield "goes back", f"from batch {rewind.newest}, committed {newest}"
+    yield "", f"to batch {batch}, committed {stays}"
+    for source, before, after in rewind.sources[:_MOST_SOURCES]:
+        yield "source", f"{shortened(source)}: reads again {_input(before, after)}"
+    if (more := len(rewind.sources) - _MOST_SOURCES) > 0:
+        yield "", f"and {counted(more, 'more source')}"
+    if not rewind.sources:
+        yield "source", "the offsets of these batches cannot be read"
+    yield "sink", _output(plan, batches)
+    older, newer = version_of(batch), version_of(batches[-1])
+    diff = command("diff", plan.root, "--from", str(older), "--to", str(newer))
+    yield "rows", f"{diff} counts them, if both load"
+
+
+def _input(before: str, after: str) -> str:
+    if before == after:
+        return "nothing"
+    records = _records(before, after)
+    many = "" if records is None else f" ({counted(records, 'record')})"
+    return f"from {shortened(before)} to {shortened(after)}{many}"
+
+
+def _records(before: str, after: str) -> int | None:
+    """Returns the number of records between two offsets of Kafka; `None` if they are not such."""
+    try:
+        start, end = json.loads(before), json.loads(after)
+        read = [end[topic][number] - start[topic][number] for topic in end for number in end[topic]]
+    except (ValueError, TypeError, KeyError, IndexError, RecursionError):
+        return None
+    return sum(read) if min(read, default=-1) >= 0 else None
+
+
+def _output(plan: RecoveryPlan, batches: Sequence[int]) -> str:
+    """Returns what a sink gets; the runbook's text on rollbacks says more."""
+    repeated = f"offsets/{batches[0]}" not in {remove.path for remove in plan.removes}
+    later = batches[1:] if repeated else batches
+    noun = "batches" if batches[1:] else "batch"
+    twice = f"may get the rows of {noun} {_range(batches)} twice"
+    if not later:
+        return f"{twice}; one that records batches (files, Delta) skips what it has"
+    return (
+        f"{twice}; one that records batches (files, Delta) skips them, and loses rows of "
+        f"{_range(later)}, as their boundaries change: see the runbook"
+    )
+
+
+def kind_of(path: str) -> str:
+    """Returns the kind of a file of a checkpoint by its name, such as `delta` and `commit`."""
+    top = path.partition("/")[0]
+    if top in {"commits", "offsets"}:
+        return top.removesuffix("s")
+    return _KINDS.get(path.rpartition(".")[2], "other file")
