@@ -1,36 +1,28 @@
 """The form of a manual run, and the text on a DAG's page."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow.sdk import Param
 
-from statemaint.airflow.settings import QuerySettings
+from statemaint.airflow.settings import LOOSER, QuerySettings
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.model.policy import SETTINGS, Policy, duration
 from statemaint.queries.models import Query, SavepointSettings
 from statemaint.records.savepoints import PROVIDERS
 
-_NUMBER = {"type": "integer", "minimum": 0}
+_NUMBERS = {"type": "integer", "minimum": 0}
+_ENGINES = {"tasks": "Mapped tasks", "spark": "One task on Spark"}
 _CHOICES = {"provider": PROVIDERS, "ids": ("v1", "v2"), "codec": COMPRESSIONS}
 
 
-def form(policy: Policy) -> dict[str, Param]:
+def form(policy: Policy, engine: str = "tasks") -> dict[str, Param]:
     """Returns the params of a query's DAG; a run's configuration has no other key."""
     return {
         **_whole(policy),
-        "operators": _list(
-            "Operators", "Only these stateful operators, such as `[0]`. Empty: all.", _NUMBER
-        ),
-        "partitions": _list(
-            "Partitions", "Only these partitions of them, such as `[0, 3]`. Empty: all.", _NUMBER
-        ),
-        "engine": optional(
-            "string",
-            "Engine",
-            "Mapped `tasks`, or one task on `spark`. Empty: as set for the query.",
-            enum=[None, "tasks", "spark"],
-        ),
+        "operators": _numbers("Operators", "Only these stateful operators"),
+        "partitions": _numbers("Partitions", "Only these partitions of them"),
+        "engine": _choice("Engine", "What does the work.", _ENGINES, _ENGINES[engine].lower()),
     }
 
 
@@ -63,7 +55,9 @@ def reshape_form() -> dict[str, Param]:
             exclusiveMinimum=0,
         ),
         **{
-            name: optional("string", name.capitalize(), "Empty: as it is.", enum=[None, *names])
+            name: _choice(
+                name.capitalize(), "Of the savepoint.", dict(zip(names, names, strict=True))
+            )
             for name, names in _CHOICES.items()
         },
     }
@@ -81,11 +75,13 @@ def _whole(policy: Policy | None) -> dict[str, Param]:
             "Deltas before a snapshot",
             "Snapshot chains with more deltas than this.",
             policy.min_deltas_for_snapshot if policy else None,
+            fewer=LOOSER["min_deltas_for_snapshot"],
         ),
         "min_batches_to_retain": _count(
             "Batches to retain",
             "Number of versions below the target that stay loadable.",
             policy.min_batches_to_retain if policy else None,
+            fewer=LOOSER["min_batches_to_retain"],
         ),
     }
 
@@ -95,8 +91,24 @@ def _dry_run(task: str) -> Param:
     return toggle("Dry run", text)
 
 
-def _count(title: str, text: str, default: int | None) -> Param:
+def _numbers(title: str, text: str) -> Param:
+    """Returns the param of short text; a list, as earlier builds had it, is valid too."""
+    more: dict[str, Any] = {"items": _NUMBERS, "pattern": "^[0-9, -]*$"}
+    text = f"{text}, such as `0, 3-7`. Empty: all."
+    return Param(None, type=["null", "string", "array"], title=title, description_md=text, **more)
+
+
+def _choice(title: str, text: str, words: Mapping[str, str], usual: str = "") -> Param:
+    """Returns the param of a choice; without one it is as usual, which has words as well."""
+    unchanged = f"As set for the query ({usual})" if usual else "As it is"
+    shown = {"null": unchanged, **words}
+    return optional("string", title, text, enum=[None, *words], values_display=shown)
+
+
+def _count(title: str, text: str, default: int | None, *, fewer: bool) -> Param:
     of_file = "the value of each query" if default is None else f"{default}, as in the queries file"
+    if default is not None:
+        text += f" {'Less' if fewer else 'More'} is looser than the file ({default})."
     return optional("integer", title, f"{text} At least 1. Empty: {of_file}.", exclusiveMinimum=0)
 
 

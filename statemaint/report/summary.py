@@ -118,8 +118,8 @@ def decision(plan: RecoveryPlan, size: Callable[[int], str]) -> Iterator[Fact]:
         if plan.rewind and plan.batch is not None and batches:
             yield from _rewound(plan, plan.batch, plan.rewind, batches)
     elif plan.rewind:
-        committed = f"batch {plan.rewind.newest}, committed {moment(plan.rewind.committed[0])} UTC"
-        yield "repair", f"the query continues after {committed}; no batch is undone"
+        newest = _committed(plan.rewind.newest, plan.rewind.committed[0])
+        yield "repair", f"the query continues after {newest}; no batch is undone"
     if removed:
         total = size(sum(step.bytes for step in removed))
         yield "moves", f"{counted(len(removed), 'file')} ({total}) to the trash"
@@ -147,9 +147,8 @@ def _range(batches: Sequence[int]) -> str:
 def _rewound(
     plan: RecoveryPlan, batch: int, rewind: Rewind, batches: Sequence[int]
 ) -> Iterator[Fact]:
-    newest, stays = (f"{moment(committed)} UTC" for committed in rewind.committed)
-    yield "goes back", f"from batch {rewind.newest}, committed {newest}"
-    yield "", f"to batch {batch}, committed {stays}"
+    yield "goes back", f"from {_committed(rewind.newest, rewind.committed[0])}"
+    yield "", f"to {_committed(batch, rewind.committed[1])}"
     for source, before, after in rewind.sources[:_MOST_SOURCES]:
         yield "source", f"{shortened(source)}: reads again {_input(before, after)}"
     if (more := len(rewind.sources) - _MOST_SOURCES) > 0:
@@ -160,6 +159,10 @@ def _rewound(
     older, newer = version_of(batch), version_of(batches[-1])
     diff = command("diff", plan.root, "--from", str(older), "--to", str(newer))
     yield "rows", f"{diff} counts them, if both load"
+
+
+def _committed(batch: int, at: float | None) -> str:
+    return f"batch {batch}" if at is None else f"batch {batch}, committed {moment(at)} UTC"
 
 
 def _input(before: str, after: str) -> str:

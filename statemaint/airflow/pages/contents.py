@@ -14,7 +14,7 @@ from airflow.configuration import conf
 
 from statemaint.airflow.figures import FindingRow, figures_json, read_figures, withheld_texts
 from statemaint.airflow.pages.fleet import Details, QueryRecord, fleet, row_of, totals
-from statemaint.airflow.pages.query import advise, buttons, heat_map, worst_units
+from statemaint.airflow.pages.query import advise, buttons, commands, heat_map, worst_units
 from statemaint.airflow.pages.sources import CheckpointSource
 from statemaint.airflow.pages.timeline import timelines
 from statemaint.model.ids import UnitId
@@ -63,6 +63,7 @@ def of_query(
         "worst": worst_units(known.units),
         "advice": advise(known.findings, checkpoint),
         "buttons": buttons(record.dag, record.query, own=not record.group, refused=dict(refused)),
+        "commands": commands(checkpoint),
         "runs": known.runs,
         "saved": saved,
         "saved_at": saved and datetime.fromtimestamp(saved.ended, UTC),

@@ -92,7 +92,7 @@ class Rewind:
     """
 
     newest: int
-    committed: tuple[float, float]
+    committed: tuple[float | None, float | None]  # `None` where the storage has no times
     sources: tuple[tuple[str, str, str], ...] = ()
 
 
