@@ -22,7 +22,7 @@ def form(policy: Policy, engine: str = "tasks") -> dict[str, Param]:
         **_whole(policy),
         "operators": _numbers("Operators", "Only these stateful operators"),
         "partitions": _numbers("Partitions", "Only these partitions of them"),
-        "engine": _choice("Engine", "What does the work.", _ENGINES, _ENGINES[engine].lower()),
+        "engine": _choice("Engine", "What does the work.", _ENGINES, _ENGINES[engine]),
     }
 
 

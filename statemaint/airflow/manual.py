@@ -20,6 +20,7 @@ from statemaint.airflow import names
 from statemaint.airflow.endings import fail, form_values, our_task
 from statemaint.airflow.factory import START, settings_of
 from statemaint.airflow.form import optional, required, reshape_form, toggle
+from statemaint.airflow.links import add_links
 from statemaint.airflow.location import queries_reader
 from statemaint.airflow.plans import PLAN, plan_address
 from statemaint.airflow.publish import reporting
@@ -89,7 +90,7 @@ def _verify_dag(reading: QueriesReading) -> DAG:
                     fail(result.failure)
             return result.json
 
-        verify()
+        add_links(verify())
     return dag
 
 
@@ -191,7 +192,9 @@ def _recovery_tasks(
         return done.json
 
     planned: Any = plan()
-    planned >> approve >> apply(planned)
+    applied: Any = apply(planned)
+    planned >> approve >> applied
+    add_links(planned, approve, applied)
 
 
 def _pass_on(shown: Shown) -> None:

@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import (
 
 from statemaint.airflow import on_spark, tasks
 from statemaint.airflow.endings import fail, notify_all, of_one_build, our_task, update_assets, wait
-from statemaint.airflow.links import links
+from statemaint.airflow.links import add_links
 from statemaint.airflow.names import COSTS, NOTE, asset_uri, findings_uri, of_query, run_name
 from statemaint.airflow.on_spark import start_spark
 from statemaint.airflow.plans import PLAN, plan_address
@@ -56,8 +56,7 @@ def run_tasks(settings: QuerySettings, terms: Terms) -> list[Any]:
     # run fails when a unit fails, although the report, its last task, succeeds.
     report = report_task(settings, terms)().as_teardown()
     mapped >> report
-    for part in (planned, report):
-        part.operator.operator_extra_links = links(settings.query)
+    add_links(planned, mapped, report, query=settings.query)
     return [planned, mapped, report]
 
 
@@ -103,6 +102,8 @@ def maintain_task(settings: QuerySettings, terms: Terms) -> Any:
     def maintain(bundle: dict[str, Any]) -> None:
         context = get_current_context()
         ti, where, options = context["ti"], _located(settings, terms), _options(terms)
+        # Airflow does not give a mapped task the links that its DAG shows.
+        add_links(context["task"], query=settings.query)
         handover = ti.xcom_pull(task_ids=_sibling("plan"), key=HANDOVER)
         with of_one_build():
             planned = tasks.bundles_of([bundle])

@@ -8,7 +8,7 @@ from statemaint.plan.actions import Delete, Plan, WriteSnapshot
 from statemaint.plan.withheld import by_reason
 from statemaint.report.outcome import Attested, Deleted, SnapshotWritten, StoreOutcome, StoreReport
 from statemaint.report.run import Report
-from statemaint.report.summary import groups, steps_of
+from statemaint.report.summary import groups, sentence, steps_of
 from statemaint.report.task import BundleReport
 from statemaint.wording import command, counted
 
@@ -67,9 +67,7 @@ def dry_run_lines(plan: Plan) -> Iterator[str]:
     if not plan.actions:
         yield "DRY RUN: nothing to do"
     for group in groups(steps_of(plan.actions)):
-        files = f"{counted(group.files, 'file')} ({size(group.bytes)})"
-        verb = group.action.replace("_", " ")
-        yield f"DRY RUN: would {verb} {files}, {group.place}: {group.meaning}"
+        yield f"DRY RUN: would {sentence(group, size)}"
     for waiting in by_reason(plan.withheld):
         yield f"DRY RUN: {waiting}"
 
@@ -168,7 +166,7 @@ def dry_note(counts: Mapping[str, Any], findings: Sequence[Json], file: str | No
     lines = [f"DRY RUN, nothing was changed. {_counted(counts, would=True)}"]
     lines += [f"DRY RUN: {line}" for line in (*_scope(counts), *_withheld(counts))]
     if file:
-        lines.append(f"DRY RUN: the whole plan is on this run's page, and in {file}")
+        lines.append(f"DRY RUN: the whole plan is in {file} and on the page of this run")
     return cut([*lines, *_broken(findings)])
 
 

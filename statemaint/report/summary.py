@@ -30,6 +30,9 @@ _KINDS = {
     **{ending: ending for ending in ("delta", "snapshot", "changelog", "zip")},
 }
 
+# What is done with snapshots; other steps are of files.
+_WORDS = {VERBS[WriteSnapshot]: "write", VERBS[Attest]: "verify"}
+
 Fact = tuple[str, str]
 """A label and a text; the label is empty if the text continues the one before."""
 
@@ -103,6 +106,14 @@ def groups(steps: Iterable[Step]) -> tuple[Group, ...]:
     return tuple(sorted(made, key=lambda group: (-group.bytes, -group.files, group)))
 
 
+def sentence(group: Group, size: Callable[[int], str]) -> str:
+    """Returns what a plan does with some files, where and why."""
+    verb = _WORDS.get(group.action)
+    what = f"{counted(group.files, 'file')} ({size(group.bytes)})"
+    done = f"{verb} {counted(group.files, 'snapshot')}" if verb else f"{group.action} {what}"
+    return f"{done}, {group.place}: {group.meaning}"
+
+
 def largest(steps: Iterable[Step]) -> tuple[Step, ...]:
     sized = (step for step in steps if step.bytes)
     return tuple(sorted(sized, key=lambda step: (-step.bytes, step.path))[:MOST_LARGEST])
@@ -127,11 +138,7 @@ def decision(plan: RecoveryPlan, size: Callable[[int], str]) -> Iterator[Fact]:
         yield "", ", ".join(counted(much, kind) for kind, much in kinds.most_common())
     if writes := len(steps) - len(removed):
         yield "written", counted(writes, "snapshot")
-    for group in groups(steps):
-        files = f"{counted(group.files, 'file')} ({size(group.bytes)})"
-        if group.action == VERBS[WriteSnapshot]:
-            files = counted(group.files, "new snapshot")
-        yield "because", f"{group.place}, {files}: {group.meaning}"
+    yield from (("because", sentence(group, size)) for group in groups(steps))
 
 
 def _again(batches: Sequence[int]) -> str:

@@ -187,7 +187,7 @@ def buttons(dag: str, query: str, *, own: bool, refused: dict[str, str]) -> tupl
             ROLLBACK_DAG,
             {"query": query},
             "Plans a rollback to a batch, and waits for an approval.",
-            asks="Roll back plans first, and waits for an approval in Airflow. Stop the query first.",
+            asks="A rollback is planned first, and waits for an approval. Stop the query first.",
             field="batch",
         ),
     )

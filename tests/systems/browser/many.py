@@ -39,7 +39,9 @@ def query_page(partitions: int) -> str:
         "unknown": "",
         "live": False,
         "others": [],
-        "paused": [],
+        "paused": {},
+        "planned": [],
+        "commands": (),
     }
     return render("query.html", **values, **_PLACE)
 

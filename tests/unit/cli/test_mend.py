@@ -37,8 +37,12 @@ def test_a_repair_is_shown_before_it_is_done(checkpoint: Path) -> None:
     lines = shown.stdout.splitlines()
     goes, kinds, written, bad, rebuilt, remove, write, proof, checked = lines[1:]
     assert re.fullmatch(r"repair .* after batch 24, committed .* UTC; no batch is undone", lines[0])
-    assert bad.startswith("because   operator 0, default, 1 file (50 bytes): damaged or not equal")
-    assert rebuilt.startswith("because   operator 0, default, 1 new snapshot: the existing one is")
+    assert bad.startswith(
+        "because   remove 1 file (50 bytes), operator 0, default: damaged or not equal"
+    )
+    assert rebuilt.startswith(
+        "because   write 1 snapshot, operator 0, default: the existing one is"
+    )
     assert (goes, kinds) == ("moves     1 file (50 bytes) to the trash", "          1 snapshot")
     assert written == "written   1 snapshot"
     assert remove == "remove    state/0/0/20.snapshot  (bad snapshot, 50 bytes)"
@@ -108,8 +112,8 @@ def test_doctor_names_what_rollback_then_does(broken: Path, tmp_path: Path) -> N
     assert goes == "moves     10 files (1.1 kB) to the trash"
     assert kinds == "          5 deltas, 3 commits, 2 offsets"
     assert " --from 22 --to 25 counts them" in rows
-    assert [line.partition(" (")[0] for line in reasons[:2]] == [
-        "because   logs and metadata, 5 files", "because   operator 0, default, 5 files"
+    assert [re.sub(r" \(.*\)|: .*", "", line) for line in reasons[:2]] == [
+        "because   remove 5 files, logs and metadata", "because   remove 5 files, operator 0, default"
     ]  # fmt: skip
     assert reasons[2].startswith("remove    state/0/0/25.delta  (rolled back, ")
     file = tmp_path / "rollback.json"
