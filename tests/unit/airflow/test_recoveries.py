@@ -76,7 +76,7 @@ def test_an_approval_of_a_rollback_says_what_it_undoes(tmp_path: Path) -> None:
             "see the runbook"
         ),
         f"rows      statemaint diff {storage.root} --from 17 --to 25 counts them, if both load",
-        "moves     32 files (3.2 kB) to the trash",
+        "moves     32 files (3.7 kB) to the trash",
     ]
     assert shown.log.count("\nlargest ") == 10
     assert "**goes back**: from batch 24\\, committed 2026" in shown.text

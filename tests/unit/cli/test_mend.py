@@ -113,8 +113,9 @@ def test_doctor_names_what_rollback_then_does(broken: Path, tmp_path: Path) -> N
     assert kinds == "          5 deltas, 3 commits, 2 offsets"
     assert " --from 22 --to 25 counts them" in rows
     assert [re.sub(r" \(.*\)|: .*", "", line) for line in reasons[:2]] == [
-        "because   remove 5 files, logs and metadata", "because   remove 5 files, operator 0, default"
-    ]  # fmt: skip
+        "because   remove 5 files, logs and metadata",
+        "because   remove 5 files, operator 0, default",
+    ]
     assert reasons[2].startswith("remove    state/0/0/25.delta  (rolled back, ")
     file = tmp_path / "rollback.json"
     file.write_text(run("rollback", str(broken), "--to-batch", "21", "--json").stdout)
