@@ -5,7 +5,7 @@ from typing import Any
 
 from airflow.sdk import Param
 
-from statemaint.airflow.settings import LOOSER, QuerySettings
+from statemaint.airflow.settings import QuerySettings
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.model.policy import SETTINGS, Policy, duration
 from statemaint.queries.models import Query, SavepointSettings
@@ -73,15 +73,13 @@ def _whole(policy: Policy | None) -> dict[str, Param]:
         ),
         "min_deltas_for_snapshot": _count(
             "Deltas before a snapshot",
-            "Snapshot chains with more deltas than this.",
+            "Snapshot chains with more deltas than this. More is looser than the file.",
             policy.min_deltas_for_snapshot if policy else None,
-            fewer=LOOSER["min_deltas_for_snapshot"],
         ),
         "min_batches_to_retain": _count(
             "Batches to retain",
-            "Number of versions below the target that stay loadable.",
+            "Number of versions below the target that stay loadable. Less is looser than the file.",
             policy.min_batches_to_retain if policy else None,
-            fewer=LOOSER["min_batches_to_retain"],
         ),
     }
 
@@ -105,10 +103,8 @@ def _choice(title: str, text: str, words: Mapping[str, str], usual: str = "") ->
     return optional("string", title, text, enum=[None, *words], values_display=shown)
 
 
-def _count(title: str, text: str, default: int | None, *, fewer: bool) -> Param:
+def _count(title: str, text: str, default: int | None) -> Param:
     of_file = "the value of each query" if default is None else f"{default}, as in the queries file"
-    if default is not None:
-        text += f" {'Less' if fewer else 'More'} is looser than the file ({default})."
     return optional("integer", title, f"{text} At least 1. Empty: {of_file}.", exclusiveMinimum=0)
 
 

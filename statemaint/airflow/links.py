@@ -38,7 +38,7 @@ def _query_of(operator: Any, ti_key: Any) -> str:
         return str(query)
     if checkpoint := getattr(operator, "checkpoint", None):
         return str(checkpoint).rstrip("/").rpartition("/")[2]
-    context = getattr(ti_key, "get_template_context", dict)()
+    context: Any = getattr(ti_key, "get_template_context", dict)()
     return str(context.get("params", {}).get("query") or "")
 
 

@@ -6,11 +6,9 @@ describes it. Of a plan that is too large it has the counts, the largest files a
 
 import csv
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from io import StringIO
-from itertools import islice
-from typing import Annotated, Any, Literal
+from itertools import accumulate
+from typing import Any, Literal
 from urllib.parse import quote
 
 from airflow.configuration import conf
@@ -27,9 +25,6 @@ _MOST_GROUPS = 500
 # A spreadsheet runs a cell that begins with one of these.
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
-_Row = Annotated[tuple[str, str, str, int, int, int, str], Field(strict=False)]
-_Counted = Annotated[tuple[str, int, str, str, int, int], Field(strict=False)]
-
 
 class KeptPlan(BaseModel):
     """A plan of one query, in the XCom `statemaint_plan`.
@@ -37,12 +32,12 @@ class KeptPlan(BaseModel):
     Attributes:
         verb: `maintain`, `repair`, `rollback` or `undo`.
         steps: the number of all steps.
-        actions: the steps, in the order of `Step`; only the first of a large plan.
-        counts: the steps by kind, store and reason, in the order of `Group`.
-        largest: the largest files that go or come back, as `actions`.
+        actions: the steps; only the first of a large plan.
+        counts: all steps by kind, store and reason.
+        largest: the largest files that go or come back.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     v: Literal[1] = 1
     verb: str
@@ -50,21 +45,9 @@ class KeptPlan(BaseModel):
     checkpoint: str
     facts: dict[str, int | str | None] = Field(default_factory=dict)
     steps: int
-    actions: list[_Row]
-    counts: list[_Counted]
-    largest: list[_Row]
-
-    @property
-    def listed(self) -> tuple[Step, ...]:
-        return tuple(Step(*row) for row in self.actions)
-
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        return tuple(Group(*row) for row in self.counts)
-
-    @property
-    def largest_files(self) -> tuple[Step, ...]:
-        return tuple(Step(*row) for row in self.largest)
+    actions: list[Step]
+    counts: list[Group]
+    largest: list[Step]
 
     @property
     def cut(self) -> bool:
@@ -81,27 +64,17 @@ def kept_plan(query: str, plan: Plan | RecoveryPlan | UndoPlan) -> dict[str, Any
             verb, steps, facts = plan.verb.value, [*steps_of(plan.actions)], {"batch": plan.batch}
         case UndoPlan():
             verb, steps, facts = "undo", [*steps_of(plan.coming)], {"run": plan.run}
-    return {
-        "v": 1,
-        "verb": verb,
-        "query": query,
-        "checkpoint": plan.root,
-        "facts": facts,
-        "steps": len(steps),
-        "actions": [*_within(MOST_BYTES, steps)],
-        "counts": [[*group] for group in islice(groups(steps), _MOST_GROUPS)],
-        "largest": [[*step] for step in largest(steps)],
-    }
-
-
-def _within(most: int, steps: Iterable[Step]) -> Iterator[list[Any]]:
-    used = 0
-    for step in steps:
-        row = [*step]
-        used += len(json.dumps(row)) + 2
-        if used > most:
-            return
-        yield row
+    used = accumulate(len(json.dumps(step)) + 2 for step in steps)
+    return KeptPlan(
+        verb=verb,
+        query=query,
+        checkpoint=plan.root,
+        facts=facts,
+        steps=len(steps),
+        actions=[step for step, size in zip(steps, used, strict=True) if size <= MOST_BYTES],
+        counts=list(groups(steps)[:_MOST_GROUPS]),
+        largest=list(largest(steps)),
+    ).model_dump(mode="json")
 
 
 def read_plan(xcom: object) -> KeptPlan | None:
@@ -119,23 +92,14 @@ def plan_address(dag: str, run: str, query: str = "") -> str:
     return f"{base}/statemaint/dags/{quote(dag, safe='')}/plans/{quote(run, safe='')}{only}"
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """The steps of two plans, compared by path and kind; each in the order of its plan."""
-
-    added: tuple[Step, ...]
-    gone: tuple[Step, ...]
-    unchanged: tuple[Step, ...]
-
-
-def difference(before: KeptPlan, after: KeptPlan) -> Difference:
-    old = {(step.action, step.path): step for step in before.listed}
-    new = {(step.action, step.path): step for step in after.listed}
-    return Difference(
-        tuple(step for key, step in new.items() if key not in old),
-        tuple(step for key, step in old.items() if key not in new),
-        tuple(step for key, step in new.items() if key in old),
-    )
+def difference(before: KeptPlan, after: KeptPlan) -> dict[str, list[Step]]:
+    """Returns the steps that were added, are gone and are unchanged, by kind and path."""
+    old, new = ({step[:2]: step for step in plan.actions} for plan in (before, after))
+    return {
+        "Added": [step for key, step in new.items() if key not in old],
+        "Gone": [step for key, step in old.items() if key not in new],
+        "Unchanged": [step for key, step in new.items() if key in old],
+    }
 
 
 def plan_csv(plan: KeptPlan) -> str:
@@ -143,7 +107,7 @@ def plan_csv(plan: KeptPlan) -> str:
     out = StringIO()
     writer = csv.writer(out)
     writer.writerow((*Step._fields, "meaning"))
-    writer.writerows(map(_cell, (*step, step.meaning)) for step in plan.listed)
+    writer.writerows(map(_cell, (*step, step.meaning)) for step in plan.actions)
     return out.getvalue()
 
 
@@ -153,9 +117,7 @@ def _cell(value: object) -> object:
 
 def plan_json(plan: KeptPlan) -> dict[str, Any]:
     """Returns a plan with names for the fields of its steps and counts."""
-    return {
-        **plan.model_dump(exclude={"actions", "counts", "largest"}),
-        "counts": [group._asdict() for group in plan.groups],
-        "largest": [step._asdict() for step in plan.largest_files],
-        "actions": [step._asdict() for step in plan.listed],
+    lists = {"counts": plan.counts, "largest": plan.largest, "actions": plan.actions}
+    return plan.model_dump(exclude={*lists}) | {
+        name: [part._asdict() for part in parts] for name, parts in lists.items()
     }

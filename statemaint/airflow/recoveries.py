@@ -4,7 +4,7 @@ A plan is of a repair, a rollback, an undo, or of a savepoint in another shape.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -25,7 +25,7 @@ from statemaint.queries.checks import absolute_address
 from statemaint.records.savepoints import PROVIDERS, SAME, Shape
 from statemaint.recover import RecoveryReport, apply_recovery
 from statemaint.report.plan_file import MaintenanceFile, RecoveryFile, parse_plan
-from statemaint.report.summary import Fact, decision, largest, steps_of
+from statemaint.report.summary import Fact, Step, decision, largest, steps_of
 from statemaint.report.task import MOST_FINDINGS, Failure, findings_json, reasons
 from statemaint.report.to_json import recovered_json, recovery_json, undo_plan_json
 from statemaint.savepoint import SavepointReport, savepoint
@@ -116,35 +116,22 @@ def verified(storage: Storage, *, deep: bool, sample: tuple[int, int] | None) ->
 def plan_shown(plan: RecoveryPlan, query: str = "") -> Shown:
     """Returns what a repair or a rollback decides; the whole plan is one link away."""
     document = {**_kept(recovery_json(plan)), "trash_for": _MONTH}
-    head = f"{len(plan.actions)} steps. Removed files are kept in the trash for thirty days."
-    facts = [*decision(plan, texts.size), *_largest(plan), *_notes(plan)]
-    lines = [
-        f"{plan.verb.value} of {plan.root}: {head}",
-        *(f"{name:<9} {of}" for name, of in facts),
-    ]
-    text = "\n".join([
-        f"**{plan.verb.value} of {markdown_code(plan.root)}**: {head}", "", *map(_marked, facts)
-    ])  # fmt: skip
-    target = f"roll back to batch {plan.batch}" if plan.verb is RecoveryVerb.ROLLBACK else "repair"
-    return Shown(
+    shown = _shown(
+        f"{plan.verb.value} of {plan.root}",
+        f"{len(plan.actions)} steps. Removed files are kept in the trash for thirty days.",
+        [*decision(plan, texts.size), *_largest(steps_of(plan.actions)), *_notes(plan)],
         document if plan.actions else None,
-        text,
-        "\n".join(lines),
         _remaining(plan),
-        subject=f"{target}, {counted(len(plan.actions), 'step')}",
-        plan=kept_plan(query, plan),
     )
+    target = f"roll back to batch {plan.batch}" if plan.verb is RecoveryVerb.ROLLBACK else "repair"
+    subject = f"{target}, {counted(len(plan.actions), 'step')}"
+    return replace(shown, subject=subject, plan=kept_plan(query, plan))
 
 
-def _marked(fact: Fact) -> str:
-    name, of = fact
-    shown = markdown_code(of) if name in _CODE else markdown(of)
-    return f"- **{name}**: {shown}" if name else f"- {shown}"
-
-
-def _largest(plan: RecoveryPlan) -> Iterator[Fact]:
-    for step in largest(steps_of(plan.actions)):
-        yield "largest", f"{step.path} ({step.reason}, {texts.size(step.bytes)})"
+def _largest(steps: Iterable[Step]) -> Iterator[Fact]:
+    for step in largest(steps):
+        why = f"{step.reason}, " if step.reason else ""
+        yield "largest", f"{step.path} ({why}{texts.size(step.bytes)})"
 
 
 def _kept(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,33 +139,41 @@ def _kept(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def undo_shown(plan: UndoPlan, query: str = "") -> Shown:
-    lines = [
-        *(
-            f"bring back {markdown_code(file.path)} ({texts.size(file.entry.size)})"
-            for file in plan.coming
-        ),
-        *(f"stays in the trash: {markdown_code(path)}: {why}" for path, why in plan.left.items()),
-    ]
     kept = {**_kept(undo_plan_json(plan)), "left": len(plan.left)}
     head = (
-        f"**undo of run {markdown_code(plan.run)} of {markdown_code(plan.root)}**: it brings back "
-        f"{counted(len(plan.coming), 'file')} ({texts.size(plan.bytes)}), and leaves "
-        f"{len(plan.left)} in the trash."
+        f"it brings back {counted(len(plan.coming), 'file')} ({texts.size(plan.bytes)}), and "
+        f"leaves {len(plan.left)} in the trash."
     )
     if plan.sequel:
         head += f" Afterwards, {plan.sequel}."
-    shown = _shown(head, lines, kept if plan.coming else None, _staying(plan.left))
+    left = (("stays", f"{path}: {why}") for path, why in plan.left.items())
+    shown = _shown(
+        f"undo of run {plan.run} of {plan.root}",
+        head,
+        [*_largest(steps_of(plan.coming)), *islice(left, _MOST_SHOWN)],
+        kept if plan.coming else None,
+        _staying(plan.left),
+    )
     return replace(shown, subject=f"undo run {plan.run}", plan=kept_plan(query, plan))
 
 
 def _shown(
-    head: str, lines: Sequence[str], document: dict[str, Any] | None, failure: Failure | None
+    title: str,
+    head: str,
+    facts: Iterable[Fact],
+    document: dict[str, Any] | None,
+    failure: Failure | None,
 ) -> Shown:
-    more = len(lines) - _MOST_SHOWN
-    listed = [f"- {line}" for line in lines[:_MOST_SHOWN]]
-    listed += [f"- and {more} more; the log of `plan` has all"] if more > 0 else []
-    text = "\n".join([head, "", *listed])
-    return Shown(document, text, "\n".join([text, *lines[_MOST_SHOWN:]]), failure)
+    facts = [*facts]
+    text = [f"**{markdown(title)}**: {markdown(head)}", "", *map(_marked, facts)]
+    log = [f"{title}: {head}", *(f"{name:<9} {of}" for name, of in facts)]
+    return Shown(document, "\n".join(text), "\n".join(log), failure)
+
+
+def _marked(fact: Fact) -> str:
+    name, of = fact
+    shown = markdown_code(of) if name in _CODE else markdown(of)
+    return f"- **{name}**: {shown}" if name else f"- {shown}"
 
 
 def apply_shown(storage: Storage, document: dict[str, Any]) -> Applied:
@@ -244,9 +239,9 @@ def _remaining(plan: RecoveryPlan) -> Failure | None:
 def shape_shown(settings: QuerySettings, form: Mapping[str, Any]) -> Shown:
     """Returns what a savepoint in another shape would take; it reads all of the state."""
     report = _saved(settings, form, dry_run=True)
-    places, changes = f"`{report.note.source}` to `{report.dest}`", ", ".join(report.note.changes)
-    head = f"**savepoint of {places}**: {changes}; of the batch that is the newest then."
-    return _shown(head, [*_operator_lines(report)], {"to": report.dest}, None)
+    title = f"savepoint of {report.note.source} to {report.dest}"
+    head = f"{', '.join(report.note.changes)}; of the batch that is the newest then."
+    return _shown(title, head, _operator_facts(report), {"to": report.dest}, None)
 
 
 def reshaped(settings: QuerySettings, form: Mapping[str, Any]) -> Applied:
@@ -271,7 +266,7 @@ def _saved(settings: QuerySettings, form: Mapping[str, Any], *, dry_run: bool) -
     return savepoint(opened(settings.checkpoint), opened(to), shape=shape, dry_run=dry_run)
 
 
-def _operator_lines(report: SavepointReport) -> Iterator[str]:
+def _operator_facts(report: SavepointReport) -> Iterator[Fact]:
     size = texts.size
     for change in report.operators:
         skew = (
@@ -280,4 +275,4 @@ def _operator_lines(report: SavepointReport) -> Iterator[str]:
         )
         rows = f"{counted(change.rows, 'row')} ({size(change.bytes)})"
         takes = f"at most {size(change.memory)} of memory, {size(change.spill)} on disk"
-        yield f"operator {change.operator}: {rows}, from {' to '.join(skew)}; {takes}"
+        yield "operator", f"{change.operator}: {rows}, from {' to '.join(skew)}; {takes}"

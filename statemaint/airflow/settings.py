@@ -188,8 +188,8 @@ def about(settings: QuerySettings) -> dict[str, Any]:
 
 _SCOPE = ("operators", "partitions")
 _RANGE = re.compile(r"([0-9]{1,6})(?: *- *([0-9]{1,6}))?")
-LOOSER = {"min_batches_to_retain": True, "min_deltas_for_snapshot": False}
-"""The numbers of the form, and whether a smaller one is looser than the query's own."""
+# The numbers of the form, and whether a smaller one is looser than the query's own.
+_LOOSER = {"min_batches_to_retain": True, "min_deltas_for_snapshot": False}
 
 
 def chosen_ids(name: str, value: object) -> tuple[int, ...]:
@@ -256,7 +256,7 @@ class Options:
 
     def looser(self, policy: Policy) -> Iterator[str]:
         """Yields a sentence for each value with which a query keeps less than by its policy."""
-        for name, fewer in LOOSER.items():
+        for name, fewer in _LOOSER.items():
             given, usual = getattr(self, name), getattr(policy, name)
             if given is not None and (given < usual if fewer else given > usual):
                 yield f"{name} {given} is looser than the query's own {usual}, for this run only"

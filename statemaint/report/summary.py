@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from statemaint.model.ids import RecoveryVerb, batch_in, version_of
-from statemaint.plan.actions import Action, Attest, Delete, WriteSnapshot
+from statemaint.plan.actions import Action, Attest, WriteSnapshot
 from statemaint.plan.reasons import AttestReason, DeleteReason, SnapshotReason
 from statemaint.plan.recovery.recovery_plan import (
     PutBack,
@@ -30,6 +30,7 @@ _KINDS = {
     **{ending: ending for ending in ("delta", "snapshot", "changelog", "zip")},
 }
 
+_OTHER_VERBS: dict[type, str] = {Remove: "remove", PutBack: "restore"}
 # What is done with snapshots; other steps are of files.
 _WORDS = {VERBS[WriteSnapshot]: "write", VERBS[Attest]: "verify"}
 
@@ -53,7 +54,7 @@ class Step(NamedTuple):
 
     @property
     def meaning(self) -> str:
-        return meaning_of(self.reason)
+        return _MEANINGS.get(self.reason, self.reason)  # that of another build as it is
 
 
 class Group(NamedTuple):
@@ -72,29 +73,16 @@ class Group(NamedTuple):
 
     @property
     def meaning(self) -> str:
-        return meaning_of(self.reason)
-
-
-def meaning_of(reason: str) -> str:
-    """Returns a reason in words; that of another build as it is."""
-    return _MEANINGS.get(reason, reason)
+        return _MEANINGS.get(self.reason, self.reason)
 
 
 def steps_of(actions: Iterable[Action | Remove | PutBack]) -> Iterator[Step]:
     for action in actions:
-        match action:
-            case PutBack():
-                yield Step("restore", action.path, "", action.entry.size, -1, -1, "")
-                continue
-            case Remove():
-                verb, size = "remove", action.entry.size
-            case Delete():
-                verb, size = VERBS[Delete], action.entry.size
-            case WriteSnapshot() | Attest():
-                verb, size = VERBS[type(action)], 0
-        store = action.store
+        store = None if isinstance(action, PutBack) else action.store
         place = (store.operator, store.partition, store.store) if store else (-1, -1, "")
-        yield Step(verb, action.path, action.reason.value, size, *place)
+        size = 0 if isinstance(action, WriteSnapshot | Attest) else action.entry.size
+        verb = _OTHER_VERBS.get(type(action)) or VERBS[type(action)]
+        yield Step(verb, action.path, str(action.reason), size, *place)
 
 
 def groups(steps: Iterable[Step]) -> tuple[Group, ...]:

@@ -196,7 +196,7 @@ def _plan(
 def _difference(
     dag_id: str, run_id: str, other: str, session: SessionDep, query: Name = None
 ) -> Response:
-    return _html("plan.html", **plans.of_difference(session, dag_id, run_id, other, query))
+    return _html("plan.html", **plans.of_plan(session, dag_id, run_id, query, other))
 
 
 def _partition(

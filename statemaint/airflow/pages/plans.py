@@ -33,14 +33,12 @@ def plan_of(session: Session, dag: str, run: str, query: str | None) -> KeptPlan
     Raises:
         UnknownQueryError: when it keeps none.
     """
-    plans = plans_of(session, dag, run)
-    for name, plan in plans.items():
+    for name, plan in plans_of(session, dag, run).items():
         if query in (None, name):
             return plan
-    what = f"plan of {query}" if query and plans else "plan"
     raise UnknownQueryError(
-        f"the run {run} of {dag} keeps no {what}: dry runs, repairs, rollbacks and undos keep "
-        "theirs as long as Airflow keeps the run"
+        f"the run {run} of {dag} keeps no plan{f' of {query}' if query else ''}: dry runs, "
+        "repairs, rollbacks and undos keep theirs as long as Airflow keeps the run"
     )
 
 
@@ -51,25 +49,23 @@ def runs_with_plans(session: Session, dag: str) -> list[str]:
     return list(session.scalars(newest.limit(_MOST_RUNS)))
 
 
-def of_plan(session: Session, dag: str, run: str, query: str | None) -> dict[str, Any]:
-    plan = plan_of(session, dag, run, query)
-    others = [other for other in runs_with_plans(session, dag) if other != run]
-    names = [name for name in plans_of(session, dag, run) if name != plan.query]
-    return {**_values(dag, run, plan), "others": others, "queries": names}
-
-
-def of_difference(
-    session: Session, dag: str, run: str, other: str, query: str | None
+def of_plan(
+    session: Session, dag: str, run: str, query: str | None, other: str | None = None
 ) -> dict[str, Any]:
-    """Returns the values of the page of what a plan has that the other has not, and vice versa."""
+    """Returns the values of the page of a plan, or of its difference from that of another run."""
     plan = plan_of(session, dag, run, query)
-    before = plan_of(session, dag, other, plan.query)
-    compared = difference(before, plan)
-    return {**_values(dag, run, plan), "other": other, "before": before, "compared": compared}
-
-
-def _values(dag: str, run: str, plan: KeptPlan) -> dict[str, Any]:
-    return {"dag": dag, "run": run, "plan": plan, "most": MOST_SHOWN}
+    before = plan_of(session, dag, other, plan.query) if other else None
+    return {
+        "dag": dag,
+        "run": run,
+        "plan": plan,
+        "most": MOST_SHOWN,
+        "queries": [name for name in plans_of(session, dag, run) if name != plan.query],
+        "others": [kept for kept in runs_with_plans(session, dag) if kept != run],
+        "other": other,
+        "before": before,
+        "compared": before and difference(before, plan),
+    }
 
 
 def download(run: str, plan: KeptPlan, kind: str) -> tuple[Any, Mapping[str, str]]:

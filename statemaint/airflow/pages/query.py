@@ -200,19 +200,11 @@ def undo_button(query: str, refused: str | None, run: str) -> Button:
     return Button("Undo", UNDO_DAG, json.dumps(conf), refused or "", about, asks)
 
 
-def commands(checkpoint: str) -> tuple[tuple[str, str, str], ...]:
-    """Returns commands for a shell on a checkpoint: each with its name and what it does."""
+def commands(checkpoint: str) -> tuple[tuple[str, str], ...]:
+    """Returns commands for a shell that change nothing: what each tells, and the command."""
     back = f"{command('rollback', checkpoint, '--to-batch')} BATCH"
     return (
-        (
-            "Doctor",
-            "Reads every file, and says whether the query would restart and what to do.",
-            command("doctor", checkpoint),
-        ),
-        (
-            "Repair",
-            "Shows what the log can repair; changes nothing.",
-            command("repair", checkpoint),
-        ),
-        ("Roll back", "Shows what going back to a batch would undo; changes nothing.", back),
+        ("Doctor: whether the query would restart, and what to do", command("doctor", checkpoint)),
+        ("Repair: what the log can repair", command("repair", checkpoint)),
+        ("Roll back: what going back to a batch would undo", back),
     )

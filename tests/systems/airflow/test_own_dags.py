@@ -222,7 +222,7 @@ def test_a_rollback_and_its_undo_are_shown_and_carried_out_after_approvals(
     assert (gone.state, gone.states["apply"]) == ("success", "success")
     assert not (checkpoint / "commits/21").exists()
     run = xcom(gone, "apply")["run"]
-    shows = "- bring back `commits/24` ("
+    shows = "undo of run"
     rejected = manual(admin, "undo", {**form, "run": run}, answer="Reject", shows=shows)
     assert rejected.states["apply"] == "skipped"
     assert not (checkpoint / "commits/24").exists()

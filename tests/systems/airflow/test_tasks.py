@@ -244,8 +244,8 @@ def test_a_dry_run_shows_the_whole_plan_with_its_reasons_and_writes_nothing(
     assert all(line.startswith("DRY RUN") for line in caplog.messages)
     kept = read_plan(planned.shown["statemaint_plan"])
     assert kept is not None
-    assert (kept.steps, len(kept.listed)) == (72, 72)
-    assert {step.path for step in kept.listed if step.action == "write_snapshot"} == {
+    assert (kept.steps, len(kept.actions)) == (72, 72)
+    assert {step.path for step in kept.actions if step.action == "write_snapshot"} == {
         f"state/0/{partition}/{version}.snapshot"
         for partition in range(4)
         for version in (FLOOR, TARGET)

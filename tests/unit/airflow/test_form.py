@@ -1,5 +1,7 @@
 """The form of a run: numbers as text, and what is looser than the file."""
 
+from typing import Any
+
 import pytest
 
 pytest.importorskip("airflow", reason="the extra `airflow`")
@@ -41,7 +43,10 @@ def test_other_text_is_refused_in_one_line(text: str) -> None:
         chosen_ids("operators", text)
     wrong = str(caught.value)
     assert wrong == f"operators: {text!r} is not a number or a range, such as `0, 3-7`"
-    context = {"params": {"operators": text}, "dag_run": type("Run", (), {"conf": {}})}
+    context: dict[str, Any] = {
+        "params": {"operators": text},
+        "dag_run": type("Run", (), {"conf": {}}),
+    }
     failure = wrong_options(context)
     assert failure is not None
     assert failure.reason == f"CONFIG: {wrong}"
@@ -76,8 +81,9 @@ def test_no_choice_of_the_form_is_a_null() -> None:
 
 def test_the_form_says_what_is_looser_than_the_file() -> None:
     texts = {name: param.schema.get("description_md", "") for name, param in form(POLICY).items()}
-    assert "Less is looser than the file (100)." in texts["min_batches_to_retain"]
-    assert "More is looser than the file (10)." in texts["min_deltas_for_snapshot"]
+    retained = "Less is looser than the file. At least 1. Empty: 100, as in the queries file."
+    assert retained in texts["min_batches_to_retain"]
+    assert "More is looser than the file. At least 1. Empty: 10" in texts["min_deltas_for_snapshot"]
 
 
 def test_a_looser_run_says_so_in_its_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -19,6 +19,7 @@ from statemaint.airflow.operators import (
 )
 from statemaint.airflow.sensors import CheckpointSensor
 
+NO_KEY: Any = None
 QUERIES = """
 queries:
   a: {checkpoint: /data/a, savepoint: {to: "/saved/{query}/{batch}"}}
@@ -42,9 +43,9 @@ def test_every_task_leads_to_the_page_of_its_query(dags: dict[str, DAG]) -> None
         for task in tasks
         if "State of the query" not in {link.name for link in task.operator_extra_links}
     ] == []
-    plan = dags["statemaint__a"].get_task("plan")
+    plan: Any = dags["statemaint__a"].get_task("plan")
     (link,) = (one for one in plan.operator_extra_links if one.name == "State of the query")
-    assert link.get_link(plan, ti_key=None).endswith("/statemaint/queries/a")
+    assert link.get_link(plan, ti_key=NO_KEY).endswith("/statemaint/queries/a")
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_every_task_leads_to_the_page_of_its_query(dags: dict[str, DAG]) -> None
 def test_an_operator_leads_to_the_query_of_its_checkpoint(kind: Any) -> None:
     operator = kind(task_id="t", checkpoint="/data/clicks")
     (link,) = (one for one in operator.operator_extra_links if one.name == "State of the query")
-    assert link.get_link(operator, ti_key=None).endswith("/statemaint/queries/clicks")
+    assert link.get_link(operator, ti_key=NO_KEY).endswith("/statemaint/queries/clicks")
 
 
 def test_a_task_of_manual_work_leads_to_the_query_of_its_form() -> None:

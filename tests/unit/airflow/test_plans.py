@@ -18,6 +18,7 @@ from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.airflow.tasks import plan_query
 from statemaint.model.policy import Policy
 from statemaint.recover import plan_rollback
+from statemaint.report.summary import Step
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
 
@@ -39,7 +40,7 @@ def dry_run(folder: Path, policy: Policy = POLICY) -> dict[str, Any]:
 
 
 def plan(*rows: tuple[str, str], steps: int = 0) -> KeptPlan:
-    actions = [(action, path, "below_base", 10, 0, 1, "default") for action, path in rows]
+    actions = [Step(action, path, "below_base", 10, 0, 1, "default") for action, path in rows]
     return KeptPlan(
         verb="maintain", query="a", checkpoint="/a", steps=steps or len(rows), actions=actions,
         counts=[], largest=[],
@@ -50,15 +51,15 @@ def test_a_dry_run_keeps_every_step_and_its_counts(tmp_path: Path) -> None:
     made(tmp_path / "c")
     found = read_plan(json.loads(json.dumps(dry_run(tmp_path / "c"))))
     assert found is not None
-    assert (found.verb, found.query, found.steps) == ("maintain", "hourly", len(found.listed))
+    assert (found.verb, found.query, found.steps) == ("maintain", "hourly", len(found.actions))
     assert found.facts == {"target version": 25, "floor": 17}
-    assert sum(group.files for group in found.groups) == found.steps
-    deleted = next(group for group in found.groups if group.action == "delete")
+    assert sum(group.files for group in found.counts) == found.steps
+    deleted = next(group for group in found.counts if group.action == "delete")
     sizes = [path.stat().st_size for n in (0, 1) for path in (tmp_path / f"c/state/0/{n}").iterdir()
-             if path.name in {step.path.rpartition("/")[2] for step in found.listed}]  # fmt: skip
+             if path.name in {step.path.rpartition("/")[2] for step in found.actions}]  # fmt: skip
     assert (deleted.place, deleted.bytes) == ("operator 0, default", sum(sizes))
     assert deleted.meaning.startswith("a proved snapshot above it replaces it")
-    ordered = [step.bytes for step in found.largest_files]
+    ordered = [step.bytes for step in found.largest]
     assert ordered == sorted(ordered, reverse=True)
     assert len(ordered) == 10
 
@@ -112,8 +113,8 @@ def test_a_rollback_keeps_its_plan(tmp_path: Path) -> None:
     storage = made(tmp_path / "c")
     found = KeptPlan.model_validate(kept_plan("a", plan_rollback(storage, 20)))
     assert (found.verb, found.facts) == ("rollback", {"batch": 20})
-    assert {step.action for step in found.listed} == {"remove"}
-    assert "logs and metadata" in {group.place for group in found.groups}
+    assert {step.action for step in found.actions} == {"remove"}
+    assert "logs and metadata" in {group.place for group in found.counts}
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
@@ -138,5 +139,5 @@ def test_two_plans_differ_by_path_and_step() -> None:
     before = plan(("delete", "1"), ("delete", "2"), ("attest", "3"))
     after = plan(("delete", "2"), ("delete", "3"), ("delete", "4"))
     found = difference(before, after)
-    paths = [[step.path for step in part] for part in (found.added, found.gone, found.unchanged)]
+    paths = [[step.path for step in part] for part in found.values()]
     assert paths == [["3", "4"], ["1", "3"], ["2"]]

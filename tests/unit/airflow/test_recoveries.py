@@ -89,9 +89,10 @@ def test_an_approval_of_a_rollback_says_what_it_undoes(tmp_path: Path) -> None:
 def test_a_name_in_an_approval_is_not_markdown(tmp_path: Path) -> None:
     folder = tmp_path / "a`](http:evil) *b*"
     shown = undo_shown(plan_undo(*maintained(folder)))
-    assert f"`` {folder} ``" in shown.text
-    plan = plan_shown(plan_rollback(torn(tmp_path / "c[x](y)_z_"), 16))
-    assert f"`{tmp_path}/c[x](y)_z_`" in plan.text
+    assert "](" not in shown.text
+    plan = plan_shown(plan_rollback(torn(tmp_path / "c`[x](y)"), 16))
+    assert f"- **rows**: `` statemaint diff '{tmp_path}/c`[x](y)' --from" in plan.text
+    assert "c\\`\\[x\\]\\(y\\)" in plan.text.splitlines()[0]
     assert markdown("[x](y) *b* <i>") == r"\[x\]\(y\) \*b\* \<i\>"
 
 
@@ -117,8 +118,9 @@ def maintained(folder: Path) -> tuple[LocalStorage, str]:
 def test_an_undo_is_shown_and_carried_out(tmp_path: Path) -> None:
     storage, run = maintained(tmp_path / "c")
     shown = undo_shown(plan_undo(storage, run))
-    assert f"**undo of run `{run}` of `{storage.root}`**: it brings back 32 files (" in shown.text
-    assert "- bring back `state/0/0/16.delta` (" in shown.text
+    assert f"undo of run {run} of {storage.root}: it brings back 32 files (" in shown.log
+    assert shown.text.count("- **largest**: `state/0/") == 10
+    assert shown.subject == f"undo run {run}"
     assert (shown.document is not None, shown.failure) == (True, None)
     done = apply_shown(storage, shown.document or {})
     assert (done.json["files"], done.json["left"], done.failure) == (32, {}, None)
@@ -141,7 +143,7 @@ def test_an_undo_shows_what_stays_and_fails_only_where_nothing_comes_back(tmp_pa
     storage, run = maintained(tmp_path / "c")
     (tmp_path / "c/state/0/0/3.delta").write_bytes(b"another")
     shown = undo_shown(plan_undo(storage, run))
-    assert "- stays in the trash: `state/0/0/16.delta`: state/0/0/3.delta was written" in shown.log
+    assert "stays     state/0/0/16.delta: state/0/0/3.delta was written" in shown.log
     assert shown.document is not None
     done = apply_shown(storage, shown.document)
     assert (done.failure, len(done.json["left"])) == (None, 16)

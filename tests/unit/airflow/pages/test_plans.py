@@ -23,16 +23,18 @@ from statemaint.airflow.pages import app as routes
 from statemaint.airflow.pages.plans import runs_with_plans
 from statemaint.airflow.pages.sources import UnknownQueryError
 from statemaint.airflow.plans import PLAN, KeptPlan
+from statemaint.report.summary import Group, Step
 
 DAG = "statemaint__a"
 BEGAN = datetime(2026, 11, 29, tzinfo=UTC)
 
 
 def plan(query: str, *paths: str) -> dict[str, Any]:
-    rows = [("delete", path, "below_base", 10, 0, 1, "default") for path in paths]
+    rows = [Step("delete", path, "below_base", 10, 0, 1, "default") for path in paths]
+    counts = [Group("delete", 0, "default", "below_base", len(rows), 10 * len(rows))]
     return KeptPlan(
         verb="maintain", query=query, checkpoint=f"/data/{query}", steps=len(rows), actions=rows,
-        counts=[("delete", 0, "default", "below_base", len(rows), 10 * len(rows))], largest=rows,
+        counts=counts, largest=rows,
     ).model_dump(mode="json")  # fmt: skip
 
 
@@ -42,7 +44,7 @@ def session() -> Iterator[Session]:
     engine = create_engine("sqlite://")
     import_all_models()  # type: ignore[no-untyped-call]
     Base.metadata.create_all(engine)
-    kept = {
+    kept: dict[str, dict[str, Any]] = {
         "one": {PLAN: plan("a", "1.delta", "2.delta")},
         "two": {f"{PLAN}.a": plan("a", "2.delta", "=3.delta"), f"{PLAN}.b": plan("b", "9.delta")},
         "none": {"statemaint_planned": {}},

@@ -126,7 +126,7 @@ def test_a_run_of_the_ledger_has_the_button_that_undoes_it() -> None:
 
 
 def test_commands_are_those_of_the_checkpoint() -> None:
-    assert [command for _, _, command in commands("/data/a b")] == [
+    assert [command for _, command in commands("/data/a b")] == [
         "statemaint doctor '/data/a b'",
         "statemaint repair '/data/a b'",
         "statemaint rollback '/data/a b' --to-batch BATCH",

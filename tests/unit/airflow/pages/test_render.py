@@ -30,6 +30,7 @@ from statemaint.plan.planner import plan
 from statemaint.plan.withheld import by_reason
 from statemaint.report.facts import Unit
 from statemaint.report.record import LastSavepoint
+from statemaint.report.summary import Group, Step
 from tests.support.checkpoints import NOW, checkpoint, store, versions
 
 TIME = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
@@ -94,16 +95,21 @@ def ledger_page(run: Run, refused: str | None) -> str:
 
 
 def plan_page(query: str, *, other: bool = False) -> str:
-    rows = [("delete", query, query, 10, 0, 1, query), ("write_snapshot", "new", "", 0, 0, 1, "")]
-    counts = [("delete", 0, query, query, 1, 10)]
+    rows = [
+        Step("delete", query, query, 10, 0, 1, query),
+        Step("write_snapshot", "new", "", 0, 0, 1, ""),
+    ]
+    counts = [Group("delete", 0, query, query, 1, 10)]
     found = KeptPlan(
         verb=query, query=query, checkpoint=query, facts={query: query}, steps=3,
         actions=rows, counts=counts, largest=rows[:1],
     )  # fmt: skip
-    more: dict[str, Any] = {"others": [query], "queries": [query]}
+    more: dict[str, Any] = {
+        "others": [query], "queries": [query], "other": None, "before": None, "compared": None
+    }  # fmt: skip
     if other:
         before = found.model_copy(update={"actions": rows[1:]})
-        more = {"other": query, "before": before, "compared": difference(before, found)}
+        more |= {"other": query, "before": before, "compared": difference(before, found)}
     return render("plan.html", dag=query, run=query, plan=found, most=2, **more, **PLACE)
 
 
