@@ -117,7 +117,11 @@ def _cell(value: object) -> object:
 
 def plan_json(plan: KeptPlan) -> dict[str, Any]:
     """Returns a plan with names for the fields of its steps and counts."""
-    lists = {"counts": plan.counts, "largest": plan.largest, "actions": plan.actions}
+    lists: dict[str, list[Any]] = {
+        "counts": plan.counts,
+        "largest": plan.largest,
+        "actions": plan.actions,
+    }
     return plan.model_dump(exclude={*lists}) | {
         name: [part._asdict() for part in parts] for name, parts in lists.items()
     }
