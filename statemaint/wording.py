@@ -1,6 +1,7 @@
 """Words that every interface of this package shares: numbers, commands, closed sets. Pure."""
 
 import json
+import re
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,6 +29,18 @@ def command(*words: str) -> str:
 def printable(text: str) -> str:
     """Returns a text without characters that move the cursor or change the terminal's colours."""
     return text if text.isprintable() else json.dumps(text)[1:-1]
+
+
+def markdown(text: str) -> str:
+    """Returns a text that Markdown shows as it is, whatever is in it."""
+    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", printable(text))
+
+
+def markdown_code(text: str) -> str:
+    """Returns a name, such as a path, as code in Markdown."""
+    shown = printable(text)
+    fence = "`" * (1 + max(map(len, re.findall("`+", shown)), default=0))
+    return f"{fence} {shown} {fence}" if "`" in shown else f"{fence}{shown}{fence}"
 
 
 class Explained(StrEnum):

@@ -197,6 +197,8 @@ def _savepoints(
         "schedule": where.schedule,
         "params": savepoint_form(where.to),
         "deadline": None,
+        # Without a schedule, a new one runs only when asked to: paused, that run would stay queued.
+        "is_paused_upon_creation": None if where.schedule else False,
     }
     with DAG(dag_id=savepoint_id(name), **arguments) as dag:  # noqa: AIR002 -- it has one
         savepoint_tasks(settings, where, timedelta(seconds=query.timeout))
@@ -228,7 +230,7 @@ def dag_arguments(query: Query, settings: QuerySettings) -> dict[str, Any]:
         "start_date": START,
         "catchup": False,
         "max_active_runs": 1,
-        "params": form(settings.policy),
+        "params": form(settings.policy, settings.engine),
         "tags": sorted({"statemaint", *query.tags}),
         "default_args": task_arguments(query),
         "on_failure_callback": [resolve(notifier) for notifier in query.notify] or None,

@@ -1,6 +1,6 @@
 """The form of a manual run, and the text on a DAG's page."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow.sdk import Param
@@ -11,26 +11,18 @@ from statemaint.model.policy import SETTINGS, Policy, duration
 from statemaint.queries.models import Query, SavepointSettings
 from statemaint.records.savepoints import PROVIDERS
 
-_NUMBER = {"type": "integer", "minimum": 0}
+_NUMBERS = {"type": "integer", "minimum": 0}
+_ENGINES = {"tasks": "Mapped tasks", "spark": "One task on Spark"}
 _CHOICES = {"provider": PROVIDERS, "ids": ("v1", "v2"), "codec": COMPRESSIONS}
 
 
-def form(policy: Policy) -> dict[str, Param]:
+def form(policy: Policy, engine: str = "tasks") -> dict[str, Param]:
     """Returns the params of a query's DAG; a run's configuration has no other key."""
     return {
         **_whole(policy),
-        "operators": _list(
-            "Operators", "Only these stateful operators, such as `[0]`. Empty: all.", _NUMBER
-        ),
-        "partitions": _list(
-            "Partitions", "Only these partitions of them, such as `[0, 3]`. Empty: all.", _NUMBER
-        ),
-        "engine": optional(
-            "string",
-            "Engine",
-            "Mapped `tasks`, or one task on `spark`. Empty: as set for the query.",
-            enum=[None, "tasks", "spark"],
-        ),
+        "operators": _numbers("Operators", "Only these stateful operators"),
+        "partitions": _numbers("Partitions", "Only these partitions of them"),
+        "engine": _choice("Engine", "What does the work.", _ENGINES, _ENGINES[engine]),
     }
 
 
@@ -63,7 +55,9 @@ def reshape_form() -> dict[str, Param]:
             exclusiveMinimum=0,
         ),
         **{
-            name: optional("string", name.capitalize(), "Empty: as it is.", enum=[None, *names])
+            name: _choice(
+                name.capitalize(), "Of the savepoint.", dict(zip(names, names, strict=True))
+            )
             for name, names in _CHOICES.items()
         },
     }
@@ -79,12 +73,12 @@ def _whole(policy: Policy | None) -> dict[str, Param]:
         ),
         "min_deltas_for_snapshot": _count(
             "Deltas before a snapshot",
-            "Snapshot chains with more deltas than this.",
+            "Snapshot chains with more deltas than this. More is looser than the file.",
             policy.min_deltas_for_snapshot if policy else None,
         ),
         "min_batches_to_retain": _count(
             "Batches to retain",
-            "Number of versions below the target that stay loadable.",
+            "Number of versions below the target that stay loadable. Less is looser than the file.",
             policy.min_batches_to_retain if policy else None,
         ),
     }
@@ -93,6 +87,20 @@ def _whole(policy: Policy | None) -> dict[str, Param]:
 def _dry_run(task: str) -> Param:
     text = f"Only show what would be done, in the log of `{task}`; change nothing."
     return toggle("Dry run", text)
+
+
+def _numbers(title: str, text: str) -> Param:
+    """Returns the param of short text; a list, as earlier builds had it, is valid too."""
+    more: dict[str, Any] = {"items": _NUMBERS, "pattern": "^[0-9, -]*$"}
+    text = f"{text}, such as `0, 3-7`. Empty: all."
+    return Param(None, type=["null", "string", "array"], title=title, description_md=text, **more)
+
+
+def _choice(title: str, text: str, words: Mapping[str, str], usual: str = "") -> Param:
+    """Returns the param of a choice; without one it is as usual, which has words as well."""
+    unchanged = f"As set for the query ({usual})" if usual else "As it is"
+    shown = {"null": unchanged, **words}
+    return optional("string", title, text, enum=[None, *words], values_display=shown)
 
 
 def _count(title: str, text: str, default: int | None) -> Param:

@@ -1,4 +1,4 @@
-"""The links on a task's page: to the fleet page, and to the dashboard of its query."""
+"""The links on a task's page: to the page of its query, and to its dashboard."""
 
 from typing import Any
 from urllib.parse import quote
@@ -13,14 +13,33 @@ from statemaint.airflow.names import page_address
 _SECTION, _OPTION = "statemaint", "dashboard_url"
 
 
-class FleetLink(BaseOperatorLink):
-    """The link to the page with all queries."""
+@attrs.define
+class StateLink(BaseOperatorLink):
+    """The link to the page of the task's query; of a task of several, to all of them.
 
-    name = "Streaming state"
+    Attributes:
+        query: the query; by default that of the operator, or of the run's form.
+    """
+
+    query: str = ""
+    name = "State of the query"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        del operator, ti_key
-        return page_address(conf.get("api", "base_url", fallback=""))
+        base: str = conf.get("api", "base_url", fallback="")
+        query = self.query or _query_of(operator, ti_key)
+        if not query:
+            return page_address(base)
+        return f"{base.rstrip('/')}/statemaint/queries/{quote(query, safe='')}"
+
+
+def _query_of(operator: Any, ti_key: Any) -> str:
+    """Returns the query of a task, which resolves its links itself; empty if it has several."""
+    if query := getattr(operator, "query", None):
+        return str(query)
+    if checkpoint := getattr(operator, "checkpoint", None):
+        return str(checkpoint).rstrip("/").rpartition("/")[2]
+    context: Any = getattr(ti_key, "get_template_context", dict)()
+    return str(context.get("params", {}).get("query") or "")
 
 
 @attrs.define
@@ -35,11 +54,17 @@ class DashboardLink(BaseOperatorLink):
     name = "Dashboard"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        del ti_key
         address: str = conf.get(_SECTION, _OPTION, fallback="")
-        query = self.query or getattr(operator, "query", None) or ""
+        query = self.query or _query_of(operator, ti_key)
         return address.replace("{query}", quote(query, safe=""))
 
 
 def links(query: str = "") -> tuple[BaseOperatorLink, ...]:
-    return FleetLink(), DashboardLink(query)
+    return StateLink(query), DashboardLink(query)
+
+
+def add_links(*parts: Any, query: str = "") -> None:
+    """Gives the links to tasks, beside those that their operators have."""
+    for part in parts:
+        operator = getattr(part, "operator", part)
+        operator.operator_extra_links = (*operator.operator_extra_links, *links(query))

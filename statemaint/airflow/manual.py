@@ -20,7 +20,9 @@ from statemaint.airflow import names
 from statemaint.airflow.endings import fail, form_values, our_task
 from statemaint.airflow.factory import START, settings_of
 from statemaint.airflow.form import optional, required, reshape_form, toggle
+from statemaint.airflow.links import add_links
 from statemaint.airflow.location import queries_reader
+from statemaint.airflow.plans import PLAN, plan_address
 from statemaint.airflow.publish import reporting
 from statemaint.airflow.recoveries import (
     Applied,
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from statemaint.metrics.tasks import Progress
 
 _log = logging.getLogger(__name__)
-_SHOWN = "shown"
+_SHOWN, _SUBJECT = "shown", "subject"
 
 _Form = Mapping[str, Any]
 Planner = Callable[[Storage, _Form], Shown]
@@ -88,7 +90,7 @@ def _verify_dag(reading: QueriesReading) -> DAG:
                     fail(result.failure)
             return result.json
 
-        verify()
+        add_links(verify())
     return dag
 
 
@@ -109,13 +111,13 @@ def _recoveries(reading: QueriesReading) -> Iterator[_Recovery]:
         names.REPAIR_DAG,
         "Repairs what the log can prove, after an approval",
         "repair",
-        lambda storage, _: plan_shown(plan_repair(storage)),
+        lambda storage, form: plan_shown(plan_repair(storage), form["query"]),
     )
     yield _Recovery(
         names.ROLLBACK_DAG,
         "Rolls a query back to a batch, after an approval",
         "rollback",
-        lambda storage, form: plan_shown(plan_rollback(storage, form["batch"])),
+        lambda storage, form: plan_shown(plan_rollback(storage, form["batch"]), form["query"]),
         {
             "batch": required(
                 "integer", "Batch", "The newest batch that stays committed.", exclusiveMinimum=-1
@@ -126,7 +128,7 @@ def _recoveries(reading: QueriesReading) -> Iterator[_Recovery]:
         names.UNDO_DAG,
         "Brings back the files that a run moved to the trash, after an approval",
         "undo",
-        lambda storage, form: undo_shown(plan_undo(storage, form["run"].strip())),
+        lambda storage, form: undo_shown(plan_undo(storage, form["run"].strip()), form["query"]),
         {
             "run": required(
                 "string",
@@ -161,7 +163,7 @@ def _recovery_tasks(
         with _working(reading, params, recovery.verb, "plan") as (chosen, storage, _):
             shown = recovery.planner(storage, chosen)
             _log.info(shown.log)
-            get_current_context()["ti"].xcom_push(_SHOWN, shown.text)
+            _pass_on(shown)
             if shown.document is None:
                 if shown.failure:
                     fail(shown.failure)
@@ -171,7 +173,10 @@ def _recovery_tasks(
 
     approve: Any = ApprovalOperator(
         task_id="approve",
-        subject="{{ dag.dag_id }}: {{ params.query }}. Stop the query before you approve.",
+        subject=(
+            f"{{{{ params.query }}}}: {{{{ ti.xcom_pull(task_ids='plan', key='{_SUBJECT}') "
+            "or dag.dag_id }}. Stop the query before you approve."
+        ),
         body=f"{{{{ ti.xcom_pull(task_ids='plan', key='{_SHOWN}') }}}}",
         doc_md="Waits for an answer; if rejected, nothing is done.",
     )
@@ -187,7 +192,21 @@ def _recovery_tasks(
         return done.json
 
     planned: Any = plan()
-    planned >> approve >> apply(planned)
+    applied: Any = apply(planned)
+    planned >> approve >> applied
+    add_links(planned, approve, applied)
+
+
+def _pass_on(shown: Shown) -> None:
+    """Passes on a plan for its page, and the texts of the approval, which has a link to it."""
+    context, text = get_current_context(), shown.text
+    if shown.plan:
+        whole = plan_address(context["dag_run"].dag_id, context["dag_run"].run_id)
+        _log.info("the whole plan: %s", whole)
+        text = f"{text}\n\n[The whole plan]({whole})"
+        context["ti"].xcom_push(PLAN, shown.plan)
+    context["ti"].xcom_push(_SHOWN, text)
+    context["ti"].xcom_push(_SUBJECT, shown.subject)
 
 
 def _dag(name: str, about: str, params: Mapping[str, Param]) -> DAG:
@@ -199,6 +218,8 @@ def _dag(name: str, about: str, params: Mapping[str, Param]) -> DAG:
         start_date=START,
         catchup=False,
         params=dict(params),
+        # A new one would keep every run queued; without a schedule it runs only when asked to.
+        is_paused_upon_creation=False,
         tags=["statemaint", "statemaint-manual"],
         default_args={"retries": 0},
     )

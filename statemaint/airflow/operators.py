@@ -18,7 +18,7 @@ from statemaint.airflow.links import links
 from statemaint.airflow.names import NOTE, POOL, asset_uri, findings_uri, run_name
 from statemaint.airflow.publish import reporting
 from statemaint.airflow.recoveries import verified
-from statemaint.airflow.run_tasks import holder_of
+from statemaint.airflow.run_tasks import holder_of, pass_on
 from statemaint.airflow.settings import (
     Options,
     QuerySettings,
@@ -153,8 +153,7 @@ class MaintainCheckpointOperator(CheckpointOperator):
             progress.failed = done.failure is not None
             if done.report is None:
                 wait(str(done.held), self.wait_for_lease)
-        for key, value in {NOTE: done.report["note"], **done.shown}.items():
-            context["ti"].xcom_push(key, value)
+        pass_on({NOTE: done.report["note"], **done.shown})
         return self.tell(context, done.report, done.failure)
 
 

@@ -27,7 +27,7 @@ def get_provider_info() -> dict[str, Any]:
         "hooks": [_modules("hooks")],
         "connection-types": [_connection()],
         "notifications": [f"{_MODULES}.notifications.StateReportNotifier"],
-        "extra-links": [f"{_MODULES}.links.FleetLink", f"{_MODULES}.links.DashboardLink"],
+        "extra-links": [f"{_MODULES}.links.StateLink", f"{_MODULES}.links.DashboardLink"],
         "config": {"statemaint": _config()},
     }
 

@@ -4,36 +4,40 @@ A plan is of a repair, a rollback, an undo, or of a savepoint in another shape.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import Any
 
 from statemaint.airflow import texts
 from statemaint.airflow.connections import opener
+from statemaint.airflow.plans import kept_plan
 from statemaint.airflow.settings import QuerySettings
 from statemaint.audit import verify
 from statemaint.errors import ConfigError, Superseded
 from statemaint.maintain import undo
 from statemaint.maintain.record import note_verification, recorded_recovery
 from statemaint.model.findings import damaged
-from statemaint.plan.actions import WriteSnapshot
-from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove, UndoPlan
+from statemaint.model.ids import RecoveryVerb
+from statemaint.plan.recovery.recovery_plan import RecoveryPlan, UndoPlan
 from statemaint.queries.checks import absolute_address
 from statemaint.records.savepoints import PROVIDERS, SAME, Shape
 from statemaint.recover import RecoveryReport, apply_recovery
 from statemaint.report.plan_file import MaintenanceFile, RecoveryFile, parse_plan
+from statemaint.report.summary import Fact, Step, decision, largest, steps_of
 from statemaint.report.task import MOST_FINDINGS, Failure, findings_json, reasons
 from statemaint.report.to_json import recovered_json, recovery_json, undo_plan_json
 from statemaint.savepoint import SavepointReport, savepoint
 from statemaint.storage import Storage
 from statemaint.undo.run import Undone
-from statemaint.wording import command, counted
+from statemaint.wording import command, counted, markdown, markdown_code
 
 _MONTH = 30 * 24 * 3600.0
-# The lines that an operator reads before an approval; the log of `plan` has all of them.
+# The lines of one kind that an operator reads before an approval.
 _MOST_SHOWN = 50
+# The facts that are commands, offsets or paths, and no sentences.
+_CODE = ("source", "rows", "largest")
 # The part of a plan for `apply_shown`, of an undo or a recovery; its actions are planned again, and
 # must be the same.
 _KEPT = ("verb", "checkpoint", "run", "batch", "fingerprint")
@@ -54,17 +58,21 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A plan as it is shown: its beginning in Markdown for the approval, and all of it for the log.
+    """A plan as it is shown: what it decides, in Markdown for the approval, and for the log.
 
     Attributes:
         document: the input of `apply_shown`; `None` if there is nothing to do.
         failure: why the task fails if there is nothing to do: damage that remains.
+        subject: the decision in a few words.
+        plan: all of it, for its page; `None` if it has none.
     """
 
     document: dict[str, Any] | None
     text: str
     log: str
     failure: Failure | None
+    subject: str = ""
+    plan: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,43 +113,67 @@ def verified(storage: Storage, *, deep: bool, sample: tuple[int, int] | None) ->
     return Verified(document, failed)
 
 
-def plan_shown(plan: RecoveryPlan) -> Shown:
-    kept = {**_kept(recovery_json(plan)), "trash_for": _MONTH}
-    head = (
-        f"**{plan.verb.value} of `{plan.root}`**: {len(plan.actions)} steps. Removed files "
-        "are kept in the trash for thirty days."
+def plan_shown(plan: RecoveryPlan, query: str = "") -> Shown:
+    """Returns what a repair or a rollback decides; the whole plan is one link away."""
+    document = {**_kept(recovery_json(plan)), "trash_for": _MONTH}
+    shown = _shown(
+        f"{plan.verb.value} of {plan.root}",
+        f"{len(plan.actions)} steps. Removed files are kept in the trash for thirty days.",
+        [*decision(plan, texts.size), *_largest(steps_of(plan.actions)), *_notes(plan)],
+        document if plan.actions else None,
+        _remaining(plan),
     )
-    return _shown(head, [*_lines(plan)], kept if plan.actions else None, _remaining(plan))
+    target = f"roll back to batch {plan.batch}" if plan.verb is RecoveryVerb.ROLLBACK else "repair"
+    subject = f"{target}, {counted(len(plan.actions), 'step')}"
+    return replace(shown, subject=subject, plan=kept_plan(query, plan))
+
+
+def _largest(steps: Iterable[Step]) -> Iterator[Fact]:
+    for step in largest(steps):
+        why = f"{step.reason}, " if step.reason else ""
+        yield "largest", f"{step.path} ({why}{texts.size(step.bytes)})"
 
 
 def _kept(document: Mapping[str, Any]) -> dict[str, Any]:
     return {name: document[name] for name in _KEPT if name in document}
 
 
-def undo_shown(plan: UndoPlan) -> Shown:
-    lines = [
-        *(f"bring back `{file.path}` ({texts.size(file.entry.size)})" for file in plan.coming),
-        *(f"stays in the trash: `{path}`: {why}" for path, why in plan.left.items()),
-    ]
+def undo_shown(plan: UndoPlan, query: str = "") -> Shown:
     kept = {**_kept(undo_plan_json(plan)), "left": len(plan.left)}
     head = (
-        f"**undo of run `{plan.run}` of `{plan.root}`**: it brings back "
-        f"{counted(len(plan.coming), 'file')} ({texts.size(plan.bytes)}), and leaves "
-        f"{len(plan.left)} in the trash."
+        f"it brings back {counted(len(plan.coming), 'file')} ({texts.size(plan.bytes)}), and "
+        f"leaves {len(plan.left)} in the trash."
     )
     if plan.sequel:
         head += f" Afterwards, {plan.sequel}."
-    return _shown(head, lines, kept if plan.coming else None, _staying(plan.left))
+    left = (("stays", f"{path}: {why}") for path, why in plan.left.items())
+    shown = _shown(
+        f"undo of run {plan.run} of {plan.root}",
+        head,
+        [*_largest(steps_of(plan.coming)), *islice(left, _MOST_SHOWN)],
+        kept if plan.coming else None,
+        _staying(plan.left),
+    )
+    return replace(shown, subject=f"undo run {plan.run}", plan=kept_plan(query, plan))
 
 
 def _shown(
-    head: str, lines: Sequence[str], document: dict[str, Any] | None, failure: Failure | None
+    title: str,
+    head: str,
+    facts: Iterable[Fact],
+    document: dict[str, Any] | None,
+    failure: Failure | None,
 ) -> Shown:
-    more = len(lines) - _MOST_SHOWN
-    listed = [f"- {line}" for line in lines[:_MOST_SHOWN]]
-    listed += [f"- and {more} more; the log of `plan` has all"] if more > 0 else []
-    text = "\n".join([head, "", *listed])
-    return Shown(document, text, "\n".join([text, *lines[_MOST_SHOWN:]]), failure)
+    facts = [*facts]
+    text = [f"**{markdown(title)}**: {markdown(head)}", "", *map(_marked, facts)]
+    log = [f"{title}: {head}", *(f"{name:<9} {of}" for name, of in facts)]
+    return Shown(document, "\n".join(text), "\n".join(log), failure)
+
+
+def _marked(fact: Fact) -> str:
+    name, of = fact
+    shown = markdown_code(of) if name in _CODE else markdown(of)
+    return f"- **{name}**: {shown}" if name else f"- {shown}"
 
 
 def apply_shown(storage: Storage, document: dict[str, Any]) -> Applied:
@@ -189,21 +221,15 @@ def _staying(left: Mapping[str, str]) -> Failure | None:
     return Failure(f"UNDO_INCOMPLETE: {path} stays in the trash: {why}{more}")
 
 
-def _lines(plan: RecoveryPlan) -> Iterator[str]:
-    for step in plan.actions:
-        match step:
-            case Remove():
-                reason, size = step.reason.value, texts.size(step.entry.size)
-                yield f"remove `{step.path}` ({reason}, {size})"
-            case WriteSnapshot():
-                yield f"write `{step.path}` (version {step.version}, from the log)"
-    for repair in plan.repairs:
+def _notes(plan: RecoveryPlan) -> Iterator[Fact]:
+    for repair in plan.repairs[:_MOST_SHOWN]:
         if repair.proof:
             rows = counted(repair.proof.rows, "row")
-            yield f"proof: {repair.store} version {repair.version} then has {rows}"
-    yield from (f"not repaired: {why}" for why in plan.unrepaired)
-    damage = (finding for finding in plan.findings if finding.damage)
-    yield from (f"stays: {finding.code.value}: {finding.detail}" for finding in damage)
+            yield "proof", f"{repair.store} version {repair.version} then has {rows}"
+    yield from (("unrepaired", why) for why in plan.unrepaired[:_MOST_SHOWN])
+    damage = [finding for finding in plan.findings if finding.damage]
+    for finding in damage[:_MOST_SHOWN]:
+        yield "stays", f"{finding.code.value}: {finding.detail}"
 
 
 def _remaining(plan: RecoveryPlan) -> Failure | None:
@@ -213,9 +239,9 @@ def _remaining(plan: RecoveryPlan) -> Failure | None:
 def shape_shown(settings: QuerySettings, form: Mapping[str, Any]) -> Shown:
     """Returns what a savepoint in another shape would take; it reads all of the state."""
     report = _saved(settings, form, dry_run=True)
-    places, changes = f"`{report.note.source}` to `{report.dest}`", ", ".join(report.note.changes)
-    head = f"**savepoint of {places}**: {changes}; of the batch that is the newest then."
-    return _shown(head, [*_operator_lines(report)], {"to": report.dest}, None)
+    title = f"savepoint of {report.note.source} to {report.dest}"
+    head = f"{', '.join(report.note.changes)}; of the batch that is the newest then."
+    return _shown(title, head, _operator_facts(report), {"to": report.dest}, None)
 
 
 def reshaped(settings: QuerySettings, form: Mapping[str, Any]) -> Applied:
@@ -240,7 +266,7 @@ def _saved(settings: QuerySettings, form: Mapping[str, Any], *, dry_run: bool) -
     return savepoint(opened(settings.checkpoint), opened(to), shape=shape, dry_run=dry_run)
 
 
-def _operator_lines(report: SavepointReport) -> Iterator[str]:
+def _operator_facts(report: SavepointReport) -> Iterator[Fact]:
     size = texts.size
     for change in report.operators:
         skew = (
@@ -249,4 +275,4 @@ def _operator_lines(report: SavepointReport) -> Iterator[str]:
         )
         rows = f"{counted(change.rows, 'row')} ({size(change.bytes)})"
         takes = f"at most {size(change.memory)} of memory, {size(change.spill)} on disk"
-        yield f"operator {change.operator}: {rows}, from {' to '.join(skew)}; {takes}"
+        yield "operator", f"{change.operator}: {rows}, from {' to '.join(skew)}; {takes}"

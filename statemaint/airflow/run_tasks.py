@@ -1,5 +1,6 @@
 """The three tasks of a run, in a query's DAG or in a task group, around the work in `tasks`."""
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -15,17 +16,19 @@ from airflow.sdk.exceptions import (
 
 from statemaint.airflow import on_spark, tasks
 from statemaint.airflow.endings import fail, notify_all, of_one_build, our_task, update_assets, wait
-from statemaint.airflow.links import links
+from statemaint.airflow.links import add_links
 from statemaint.airflow.names import COSTS, NOTE, asset_uri, findings_uri, of_query, run_name
 from statemaint.airflow.on_spark import start_spark
+from statemaint.airflow.plans import PLAN, plan_address
 from statemaint.airflow.publish import publish_held, reporting
-from statemaint.airflow.settings import Options, QuerySettings, about, unknown_options
+from statemaint.airflow.settings import Options, QuerySettings, about, wrong_options
 from statemaint.airflow.tasks import HANDOVER, PLANNED, REPORT
 from statemaint.maintain.work import TaskResults
 from statemaint.queries.checks import absolute_address
 from statemaint.records.claims import Holder
 from statemaint.report.task import BundleReport, dumped, loaded
 
+_log = logging.getLogger(__name__)
 _NEVER_BEGUN = ("skipped", "upstream_failed", "removed", None)
 
 
@@ -53,8 +56,7 @@ def run_tasks(settings: QuerySettings, terms: Terms) -> list[Any]:
     # run fails when a unit fails, although the report, its last task, succeeds.
     report = report_task(settings, terms)().as_teardown()
     mapped >> report
-    for part in (planned, report):
-        part.operator.operator_extra_links = links(settings.query)
+    add_links(planned, mapped, report, query=settings.query)
     return [planned, mapped, report]
 
 
@@ -64,9 +66,9 @@ def plan_task(settings: QuerySettings, terms: Terms) -> Any:
     def plan(about: dict[str, Any]) -> list[dict[str, Any]]:
         del about  # only for the pages, which read it from the DAG as Airflow stores it
         context = get_current_context()
-        if terms.options is None and (unknown := unknown_options(context["dag_run"].conf)):
-            pass_on({PLANNED: dumped(TaskResults(failure=unknown.reason, refused=True))})
-            fail(unknown)
+        if terms.options is None and (wrong := wrong_options(context)):
+            pass_on({PLANNED: dumped(TaskResults(failure=wrong.reason, refused=True))})
+            fail(wrong)
         options, run = _options(terms), _run(terms)
         where, costs = _located(settings, terms), last_costs(_sibling("report"))
         planned = tasks.plan_query(where, options, _holder(terms), run=run, costs=costs)
@@ -100,6 +102,8 @@ def maintain_task(settings: QuerySettings, terms: Terms) -> Any:
     def maintain(bundle: dict[str, Any]) -> None:
         context = get_current_context()
         ti, where, options = context["ti"], _located(settings, terms), _options(terms)
+        # Airflow does not give a mapped task the links that its DAG shows.
+        add_links(context["task"], query=settings.query)
         handover = ti.xcom_pull(task_ids=_sibling("plan"), key=HANDOVER)
         with of_one_build():
             planned = tasks.bundles_of([bundle])
@@ -132,7 +136,7 @@ def report_task(settings: QuerySettings, terms: Terms) -> Any:
     @reporting(settings, "report")
     def report() -> dict[str, Any]:
         context = get_current_context()
-        if _options(terms).dry_run:
+        if _options(terms, scoped=False).dry_run:
             raise AirflowSkipException("DRY RUN: there is nothing to report")
         if terms.options is not None and not _plan_has_begun():
             raise AirflowSkipException("`plan` has not run: there is nothing to report")
@@ -152,10 +156,17 @@ def report_task(settings: QuerySettings, terms: Terms) -> Any:
 
 
 def pass_on(xcoms: Mapping[str, Any], query: str = "") -> None:
-    """Passes on the XComs of a task; those of one query of several have keys of their own."""
+    """Passes on the XComs of a task; those of one query of several have keys of their own.
+
+    The log names the page of a plan among them.
+    """
+    context = get_current_context()
     for key, value in xcoms.items():
         own = of_query(key, query) if query else key
-        get_current_context()["ti"].xcom_push(own, value)
+        context["ti"].xcom_push(own, value)
+    if plan := xcoms.get(PLAN):
+        run = context["dag_run"]
+        _log.info("the whole plan: %s", plan_address(run.dag_id, run.run_id, plan["query"]))
 
 
 def results_of(planned: Any, reports: Iterable[Any]) -> TaskResults:
@@ -164,13 +175,15 @@ def results_of(planned: Any, reports: Iterable[Any]) -> TaskResults:
         return replace(results, reports=tuple(loaded(BundleReport, report) for report in reports))
 
 
-def _options(terms: Terms) -> Options:
-    return terms.options or Options.of(get_current_context()["params"])
+def _options(terms: Terms, *, scoped: bool = True) -> Options:
+    """Returns the options of this run; those for the whole run can be read if the rest is wrong."""
+    params = get_current_context()["params"]
+    return terms.options or Options.of(params if scoped else Options.unscoped(params))
 
 
 def _located(settings: QuerySettings, terms: Terms) -> QuerySettings:
     # The run's form may name another engine. In a user's DAG, the address may be a template.
-    settings = replace(settings, engine=_options(terms).engine or settings.engine)
+    settings = replace(settings, engine=_options(terms, scoped=False).engine or settings.engine)
     if terms.options is None:
         return settings
     context = get_current_context()

@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import DownstreamTasksSkipped
 
 from statemaint.airflow.connections import opener
 from statemaint.airflow.endings import errors_end, fail, form_values, our_task
-from statemaint.airflow.links import links
+from statemaint.airflow.links import add_links
 from statemaint.airflow.names import SAVED
 from statemaint.airflow.publish import publish_savepoint, reporting
 from statemaint.airflow.settings import QuerySettings
@@ -88,8 +88,7 @@ def savepoint_tasks(settings: QuerySettings, where: SavepointSettings, waits: ti
     made: Any = save()
     cleaned: Any = expire()
     made >> cleaned
-    for part in (made, cleaned):
-        part.operator.operator_extra_links = links(settings.query)
+    add_links(made, cleaned, query=settings.query)
 
 
 def saved(

@@ -2,8 +2,9 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
@@ -24,6 +25,7 @@ from statemaint.queries.problems import explained
 from statemaint.report.record import code_of
 from statemaint.report.task import Failure
 from statemaint.storage import Storage
+from statemaint.wording import shortened
 
 Engine = Literal["tasks", "spark"]
 Notified = Callable[[Mapping[str, Any]], object]
@@ -184,6 +186,41 @@ def about(settings: QuerySettings) -> dict[str, Any]:
     }
 
 
+_SCOPE = ("operators", "partitions")
+_RANGE = re.compile(r"([0-9]{1,6})(?: *- *([0-9]{1,6}))?")
+# The numbers of the form, and whether a smaller one is looser than the query's own.
+_LOOSER = {"min_batches_to_retain": True, "min_deltas_for_snapshot": False}
+
+
+def chosen_ids(name: str, value: object) -> tuple[int, ...]:
+    """Returns the numbers of a text such as `0, 3-7`, or of a list; none means all.
+
+    Raises:
+        ConfigError: when it is neither.
+    """
+    if isinstance(value, list | tuple):  # as the forms of earlier builds have it
+        return tuple(value)
+    numbers = set[int]()
+    for part in filter(None, (part.strip() for part in str(value or "").split(","))):
+        match = _RANGE.fullmatch(part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if first > last:
+            raise ConfigError(
+                f"{name}: {shortened(part)!r} is not a number or a range, such as `0, 3-7`"
+            )
+        numbers |= {*range(first, last + 1)}
+    return tuple(sorted(numbers))
+
+
+def _as_text(numbers: Iterable[int]) -> str:
+    """Returns numbers as the form takes them, such as `0, 3-7`."""
+    parts = list[int | str]()
+    for _, run in groupby(enumerate(sorted(numbers)), lambda pair: pair[1] - pair[0]):
+        first, *others = (number for _, number in run)
+        parts += [f"{first}-{others[-1]}"] if others[1:] else [first, *others]
+    return ", ".join(map(str, parts))
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """The options of one run, from its form.
@@ -199,9 +236,14 @@ class Options:
     partitions: tuple[int, ...] = ()
     engine: Engine | None = None
 
+    @staticmethod
+    def unscoped(params: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the values of a form without operators and partitions."""
+        return {**params, **dict.fromkeys(_SCOPE)}
+
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> "Options":
-        lists = {name: tuple(params.get(name) or ()) for name in ("operators", "partitions")}
+        lists = {name: chosen_ids(name, params.get(name)) for name in _SCOPE}
         # A run queued by an earlier build lacks the new options.
         given = {name: params[name] for name in cls.__slots__ if name in params}
         return cls(**{**given, **lists})
@@ -209,8 +251,15 @@ class Options:
     @property
     def scope(self) -> str:
         named = (("operator", self.operators), ("partition", self.partitions))
-        parts = [f"{name} {', '.join(map(str, sorted(ids)))}" for name, ids in named if ids]
+        parts = [f"{name} {_as_text(ids)}" for name, ids in named if ids]
         return " and ".join(parts)
+
+    def looser(self, policy: Policy) -> Iterator[str]:
+        """Yields a sentence for each value with which a query keeps less than by its policy."""
+        for name, fewer in _LOOSER.items():
+            given, usual = getattr(self, name), getattr(policy, name)
+            if given is not None and (given < usual if fewer else given > usual):
+                yield f"{name} {given} is looser than the query's own {usual}, for this run only"
 
     def refused(self, failure: str | None) -> bool:
         """Returns whether a run that failed before its work was refused for these options."""
@@ -243,6 +292,15 @@ class Options:
             handover=handover,
             every_unit=settings.named.every_unit,
         )
+
+
+def wrong_options(context: Mapping[str, Any]) -> Failure | None:
+    """Returns the failure of a run of a query's DAG whose configuration has a mistake."""
+    try:
+        Options.of(context["params"])
+    except ConfigError as error:
+        return Failure.of(error)
+    return unknown_options(context["dag_run"].conf)
 
 
 def unknown_options(

@@ -14,6 +14,7 @@ from typing import Any
 from statemaint.airflow import texts
 from statemaint.airflow.figures import figures_of_run
 from statemaint.airflow.names import COSTS, NOTE
+from statemaint.airflow.plans import PLAN, kept_plan
 from statemaint.airflow.publish import publish
 from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.errors import ConfigError, LeaseHeldError, StatemaintError
@@ -117,6 +118,8 @@ def plan_query(
                 "Spark's executors have no Airflow connections; run it with the engine `tasks`, or "
                 f"give Spark its credentials and take {settings.connection!r} out of the query"
             )
+        for line in options.looser(settings.policy):
+            _log.warning("%s: %s", settings.query, line)
         storage = settings.open()
         if options.dry_run:
             return _shown(settings, options, storage, run)
@@ -183,6 +186,7 @@ def _shown(settings: QuerySettings, options: Options, storage: Storage, run: str
     decided = PlanSummary.of(plan, plan.all_findings, units=units, withheld=waiting)
     results = TaskResults(summary=decided)
     shown = figures_of_run(settings, results, success=not failure, dry_run=True)
+    shown[PLAN] = kept_plan(settings.query, plan)
     return Planned(failure=failure, note=note, shown=shown)
 
 

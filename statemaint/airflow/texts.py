@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from statemaint.model.findings import FindingCode
-from statemaint.plan.actions import Action, Attest, Delete, Plan, WriteSnapshot
+from statemaint.plan.actions import Delete, Plan, WriteSnapshot
 from statemaint.plan.withheld import by_reason
 from statemaint.report.outcome import Attested, Deleted, SnapshotWritten, StoreOutcome, StoreReport
 from statemaint.report.run import Report
+from statemaint.report.summary import groups, sentence, steps_of
 from statemaint.report.task import BundleReport
 from statemaint.wording import command, counted
 
@@ -65,10 +66,8 @@ def plan_line(plan: Plan, query: str) -> str:
 def dry_run_lines(plan: Plan) -> Iterator[str]:
     if not plan.actions:
         yield "DRY RUN: nothing to do"
-    for action in plan.actions[:_MOST_LINES]:
-        yield f"DRY RUN: {_would(action)}"
-    if len(plan.actions) > _MOST_LINES:
-        yield f"DRY RUN: and {len(plan.actions) - _MOST_LINES} more; the plan's file has all"
+    for group in groups(steps_of(plan.actions)):
+        yield f"DRY RUN: would {sentence(group, size)}"
     for waiting in by_reason(plan.withheld):
         yield f"DRY RUN: {waiting}"
 
@@ -77,16 +76,6 @@ def planned_counts(plan: Plan) -> dict[str, int]:
     sizes = [action.entry.size for action in plan.actions if isinstance(action, Delete)]
     writes = sum(isinstance(action, WriteSnapshot) for action in plan.actions)
     return {"snapshots": writes, "files": len(sizes), "bytes": sum(sizes)}
-
-
-def _would(action: Action) -> str:
-    match action:
-        case WriteSnapshot():
-            return f"would write {action.path} ({action.reason.value})"
-        case Attest():
-            return f"would verify {action.path} ({action.reason.value})"
-        case Delete():
-            return f"would delete {action.path} ({action.reason.value}, {size(action.entry.size)})"
 
 
 def task_line(labels: Sequence[str]) -> str:
@@ -177,7 +166,7 @@ def dry_note(counts: Mapping[str, Any], findings: Sequence[Json], file: str | No
     lines = [f"DRY RUN, nothing was changed. {_counted(counts, would=True)}"]
     lines += [f"DRY RUN: {line}" for line in (*_scope(counts), *_withheld(counts))]
     if file:
-        lines.append(f"DRY RUN: the whole plan is in {file}")
+        lines.append(f"DRY RUN: the whole plan is in {file} and on the page of this run")
     return cut([*lines, *_broken(findings)])
 
 

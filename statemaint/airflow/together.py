@@ -18,7 +18,7 @@ from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 from statemaint.airflow import on_spark, tasks
 from statemaint.airflow.endings import fail, our_task, update_assets
 from statemaint.airflow.figures import figures_of_run
-from statemaint.airflow.links import links
+from statemaint.airflow.links import add_links
 from statemaint.airflow.names import COSTS, NOTE, asset_uri, findings_uri, of_query
 from statemaint.airflow.on_spark import OnKill, start_spark
 from statemaint.airflow.publish import all_reporting, publish_held, reporting
@@ -55,8 +55,7 @@ def together_tasks(shared: str, queries: Sequence[QuerySettings]) -> None:
     planned, spark = _plan_task(queries)(), _spark_task(shared, queries)()
     report = _report_task(queries)().as_teardown()
     planned >> spark >> report
-    for part in (planned, spark, report):
-        part.operator.operator_extra_links = links()
+    add_links(planned, spark, report)
 
 
 def _plan_task(queries: Sequence[QuerySettings]) -> Any:

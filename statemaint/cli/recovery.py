@@ -32,7 +32,6 @@ from statemaint.maintain import undo
 from statemaint.maintain.record import recorded, recorded_recovery
 from statemaint.maintain.run import apply
 from statemaint.model.findings import damaged
-from statemaint.model.ids import batch_in, version_of
 from statemaint.plan.actions import WriteSnapshot
 from statemaint.plan.recovery.recovery_plan import Proof, RecoveryPlan, Remove, RepairStep
 from statemaint.recover import (
@@ -44,6 +43,7 @@ from statemaint.recover import (
     rollback,
 )
 from statemaint.report.plan_file import MaintenanceFile, RecoveryFile, UndoFile, parse_plan
+from statemaint.report.summary import decision, kind_of
 from statemaint.report.to_json import recovered_json, recovery_json
 from statemaint.storage import open_storage
 from statemaint.wording import command, counted
@@ -88,7 +88,7 @@ def _lines(plan: RecoveryPlan) -> Iterator[str]:
     if not plan.actions:
         yield f"{plan.verb}: {_idle(plan)}"
         return
-    yield from _summary(plan)
+    yield from (f"{label:<9} {text}" for label, text in decision(plan, decimal))
     if plan.verb == "rollback" and len(plan.actions) > MOST_LINES and not settings().everything:
         yield from _by_store(step.path for step in plan.actions)
     else:
@@ -109,50 +109,6 @@ def _idle(plan: RecoveryPlan) -> str:
     )
 
 
-def _summary(plan: RecoveryPlan) -> Iterator[str]:
-    removes = [step for step in plan.actions if isinstance(step, Remove)]
-    writes, batches = len(plan.actions) - len(removes), _committed(removes)
-    if plan.verb == "rollback":
-        yield f"rollback  the query continues after batch {plan.batch}{_again(batches)}"
-    if removes:
-        size = sum(step.entry.size for step in removes)
-        yield f"moves     {files_of(len(removes), size)} to the trash"
-        kinds = Counter(_kind(step.path) for step in removes)
-        yield "          " + ", ".join(counted(much, kind) for kind, much in kinds.most_common())
-    if plan.verb == "rollback" and plan.batch is not None and batches:
-        older, newer = version_of(plan.batch), version_of(batches[-1])
-        diff = command("diff", plan.root, "--from", str(older), "--to", str(newer))
-        yield f"rows      {diff} counts them, if both load"
-    if writes:
-        yield f"written   {counted(writes, 'snapshot')}"
-
-
-def _again(batches: Sequence[int]) -> str:
-    if len(batches) < 2:  # noqa: PLR2004
-        return f"; batch {batches[0]} runs again" if batches else ""
-    return (
-        f"; {counted(len(batches), 'batch', 'batches')} ({batches[0]} to {batches[-1]}) run again"
-    )
-
-
-def _committed(removes: Sequence[Remove]) -> list[int]:
-    batches = (batch_in(step.path, "commits") for step in removes)
-    return sorted(batch for batch in batches if batch >= 0)
-
-
-_KINDS = {
-    "crc": "checksum",
-    **{ending: ending for ending in ("delta", "snapshot", "changelog", "zip")},
-}
-
-
-def _kind(path: str) -> str:
-    top = path.partition("/")[0]
-    if top in {"commits", "offsets"}:
-        return top.removesuffix("s")
-    return _KINDS.get(path.rpartition(".")[2], "other file")
-
-
 def _first(lines: Sequence[str], noun: str) -> Iterator[str]:
     shown = lines if settings().everything else lines[:MOST_LINES]
     yield from shown
@@ -165,7 +121,7 @@ def _by_store(paths: Iterable[str]) -> Iterator[str]:
     stores: dict[str, Counter[str]] = defaultdict(Counter)
     for path in paths:
         if path.startswith("state/"):
-            stores[path.rpartition("/")[0]][_kind(path)] += 1
+            stores[path.rpartition("/")[0]][kind_of(path)] += 1
     alike = Counter(tuple(sorted(kinds.items())) for kinds in stores.values())
     for kinds, number in alike.most_common(MOST_LINES):
         files = ", ".join(counted(much, kind) for kind, much in kinds)

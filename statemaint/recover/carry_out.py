@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from statemaint.errors import StatemaintError, Superseded
+from statemaint.codec.metadata import logs
+from statemaint.errors import CodecError, NotFoundError, StatemaintError, Superseded
 from statemaint.execute.lease import leased
 from statemaint.execute.recovery import recover
 from statemaint.listing import Entry
@@ -14,8 +15,9 @@ from statemaint.maintain.run import alone_since
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import damaged
+from statemaint.model.ids import batch_in
 from statemaint.plan.actions import WriteSnapshot
-from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove
+from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove, Rewind
 from statemaint.records.claims import Holder, newest
 from statemaint.records.runs import RunNote, new_run_id, write_note
 from statemaint.report.facts import RunFacts
@@ -157,6 +159,23 @@ def carry_out(
             recover(proved.plan, storage, proved.checkpoint, run=run, fence=lease, workers=workers,
                     trash_for=trash_for, before=unchanged, on_done=done.append)  # fmt: skip
         return noted()
+
+
+def rewind_of(storage: Storage, entries: Iterable[Entry], batch: int | None) -> Rewind | None:
+    """Returns what the entries of the logs record of going back to a committed batch."""
+    batches = {batch_in(entry.path, "commits"): entry.modified for entry in entries}
+    newest = max(batches, default=-1)
+    if batch not in batches or newest < 0:
+        return None
+    try:
+        before, after = (
+            logs.parse_offsets(storage.read(f"offsets/{number}")).sources
+            for number in (batch, newest)
+        )
+    except (CodecError, NotFoundError):
+        before, after = {}, {}
+    sources = tuple((source, before.get(source, "-"), after[source]) for source in after)
+    return Rewind(newest, (batches[newest], batches[batch]), sources)
 
 
 @contextmanager

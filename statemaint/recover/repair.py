@@ -26,7 +26,13 @@ from statemaint.plan.recovery.repair_steps import (
     witness,
 )
 from statemaint.plan.staleness import judge, was_replaced
-from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_entries
+from statemaint.recover.carry_out import (
+    Proved,
+    RecoveryReport,
+    carry_out,
+    log_entries,
+    rewind_of,
+)
 from statemaint.recover.proofs import Proofs, doubts_of, listed, store_of
 from statemaint.scan.identity import check_links
 from statemaint.scan.proofs import fingerprint
@@ -111,6 +117,7 @@ def _proved(storage: Storage, workers: Workers | int | None) -> Proved:
         findings=search.findings,
         unrepaired=search.unrepaired,
         versions_checked=search.after.versions_checked,
+        rewind=rewind_of(reading, entries, checkpoint.committed),
     )
     return Proved(plan, checkpoint, entries)
 

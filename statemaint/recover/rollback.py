@@ -22,7 +22,13 @@ from statemaint.plan.staleness import judge
 from statemaint.planning import not_committed, scan_checkpoint
 from statemaint.records.pins import read_pins
 from statemaint.records.segments import BOOTSTRAP, read_lines
-from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_entries
+from statemaint.recover.carry_out import (
+    Proved,
+    RecoveryReport,
+    carry_out,
+    log_entries,
+    rewind_of,
+)
 from statemaint.scan.identity import check_inside, check_links
 from statemaint.scan.query_logs import partition_counts
 from statemaint.scan.rollbacks import interrupted_rollbacks
@@ -120,6 +126,7 @@ def _proved(storage: Storage, batch: int, workers: Workers | int | None) -> Prov
         removes=removes,
         findings=diagnosis.findings,
         versions_checked=diagnosis.versions_checked,
+        rewind=rewind_of(reading, entries, batch),
     )
     return Proved(plan, diagnosis.checkpoint, entries)
 

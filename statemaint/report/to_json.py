@@ -25,7 +25,7 @@ from statemaint.report.run import Report
 
 Json = dict[str, Any]
 
-_VERBS = {WriteSnapshot: "write_snapshot", Attest: "attest", Delete: "delete"}
+VERBS = {WriteSnapshot: "write_snapshot", Attest: "attest", Delete: "delete"}
 
 
 def scan_json(
@@ -148,7 +148,7 @@ def chain_length(store: Store, target: int | None) -> int | None:
 
 def action_json(action: Action) -> Json:
     return {
-        "action": _VERBS[type(action)],
+        "action": VERBS[type(action)],
         **id_json(action.store),
         "version": action.version,
         "path": action.path,

@@ -1,10 +1,14 @@
 """The pages inside Airflow's UI, each behind Airflow's own authorisation. They only read.
 
     /statemaint/queries                              all queries whose DAG the user may read
+    /statemaint/queries/{query}                      leads to the page of a query
     /statemaint/dags/{dag_id}                        one query, as its last run left it; `?live=1`
                                                      scans its checkpoint
     /statemaint/dags/{dag_id}/runs                   the runs in its ledger, a part of that page
     /statemaint/dags/{dag_id}/partitions/{o}/{p}     the files of one partition, listed now
+    /statemaint/dags/{dag_id}/plans/{run_id}         the plan that a run keeps; `?format=json` and
+                                                     `csv` download it
+    /statemaint/dags/{dag_id}/plans/{run_id}/diff/{other}   its difference from that of another run
     /statemaint/dags/{dag_id}/state                  the output of `statemaint scan --json`
     /statemaint/static/{name}                        the pages' style and script
 
@@ -14,8 +18,9 @@ storage blocks a thread and not the server.
 """
 
 from collections.abc import Sequence
-from functools import cache
-from typing import Annotated, Any
+from functools import cache, partial
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
@@ -24,12 +29,19 @@ from airflow.api_fastapi.core_api.security import GetUserDep, get_user, requires
 from airflow.models.dag import DagModel
 from fastapi import Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 from sqlalchemy.orm import Session
 
-from statemaint.airflow.names import REPAIR_DAG, VERIFY_DAG, savepoint_id
-from statemaint.airflow.pages import contents
+from statemaint.airflow.names import (
+    REPAIR_DAG,
+    ROLLBACK_DAG,
+    UNDO_DAG,
+    VERIFY_DAG,
+    savepoint_id,
+)
+from statemaint.airflow.pages import contents, plans
 from statemaint.airflow.pages.fleet import QueryRecord, fleet
+from statemaint.airflow.pages.query import undo_button
 from statemaint.airflow.pages.records import details, handover, records
 from statemaint.airflow.pages.render import FOLDER, render
 from statemaint.airflow.pages.sources import (
@@ -43,6 +55,7 @@ from statemaint.maintain import list_runs
 from statemaint.model.ids import UnitId
 from statemaint.planning import scan_checkpoint
 from statemaint.report.to_json import scan_json
+from statemaint.wording import command
 
 _HEADERS = {
     # Scripts and styles are our own files, nothing is from elsewhere, and only Airflow frames them.
@@ -77,10 +90,14 @@ def app() -> FastAPI:
         dependencies=[Depends(get_user)],
     )
     made.get("/queries", response_class=HTMLResponse)(_queries)
+    made.get("/queries/{query}")(_find)
     made.get("/static/{name}")(_static)
     of_dag: dict[str, Any] = {"dependencies": [_MAY_READ_RUNS]}
     made.get("/dags/{dag_id}", **of_dag, response_class=HTMLResponse)(_query)
     made.get("/dags/{dag_id}/runs", **of_dag, response_class=HTMLResponse)(_runs)
+    plan = "/dags/{dag_id}/plans/{run_id}"
+    made.get(plan, **of_dag, response_class=HTMLResponse)(_plan)
+    made.get(f"{plan}/diff/{{other}}", **of_dag, response_class=HTMLResponse)(_difference)
     made.get("/dags/{dag_id}/state", **of_dag)(_state)
     partition = "/dags/{dag_id}/partitions/{operator}/{partition}"
     made.get(partition, **of_dag, response_class=HTMLResponse)(_partition)
@@ -95,6 +112,16 @@ def _queries(user: GetUserDep, session: SessionDep) -> Response:
     # A query that is not enabled needs no DAG.
     shown = [record for record in listed if not (record.stale and is_disabled(record.query))]
     return _html("queries.html", **contents.of_fleet(shown))
+
+
+def _find(query: str, user: GetUserDep, session: SessionDep) -> Response:
+    readable = get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
+    for record in records(session, readable):
+        if record.query == query and record.invalid is None:
+            of_dag, only = quote(record.dag, safe=""), quote(query, safe="")
+            address = f"{contents.root()}/statemaint/dags/{of_dag}?query={only}"
+            return RedirectResponse(address, status_code=302, headers=_HEADERS)
+    raise UnknownQueryError(f"no DAG that you may read maintains the query {query}")
 
 
 def _static(name: str) -> Response:
@@ -124,18 +151,55 @@ def _query(
         storage = source.open()
         record, content = contents.looked_at_now(storage, source.policy, record, content)
     # Those that the page's buttons start.
-    dags = (dag_id, VERIFY_DAG, savepoint_id(record.query), REPAIR_DAG)
+    dags = (dag_id, VERIFY_DAG, savepoint_id(record.query), REPAIR_DAG, ROLLBACK_DAG)
     refused = _refused(dags, user, session, in_file=bool(source and source.in_file))
     values = contents.of_query(record, content, source=source, refused=refused)
     names = sorted({other.query for other in others} - {record.query})
     runnable = [session.get(DagModel, dag) for dag in dags if dag not in refused]
-    paused = [dag.dag_id for dag in runnable if dag and dag.is_paused]
-    return _html("query.html", **values, unknown=unknown, live=live, others=names, paused=paused)
+    paused = {
+        dag.dag_id: _may("PUT", dag.dag_id, user) for dag in runnable if dag and dag.is_paused
+    }
+    planned = plans.runs_with_plans(session, dag_id)
+    return _html(
+        "query.html",
+        **values,
+        unknown=unknown,
+        live=live,
+        others=names,
+        paused=paused,
+        planned=planned,
+    )
 
 
-def _runs(dag_id: str, session: SessionDep, query: Name = None) -> Response:
-    storage = _source(dag_id, query, session).open()
-    return _html("runs.html", runs=list_runs(storage, most=_MOST_RUNS), now=contents.now())
+def _runs(dag_id: str, user: GetUserDep, session: SessionDep, query: Name = None) -> Response:
+    name = _record(dag_id, query, session)[0].query
+    source = source_of(dag_id, name, session)
+    refused = _refused((dag_id, UNDO_DAG), user, session, in_file=source.in_file).get(UNDO_DAG)
+    runs, undo = list_runs(source.open(), most=_MOST_RUNS), partial(undo_button, name, refused)
+    commands = {run.run: command("undo", source.checkpoint, run.run) for run in runs}
+    return _html("runs.html", runs=runs, now=contents.now(), undo=undo, commands=commands)
+
+
+def _plan(
+    dag_id: str,
+    run_id: str,
+    session: SessionDep,
+    query: Name = None,
+    format: Literal["html", "json", "csv"] = "html",  # noqa: A002 -- FastAPI names it
+) -> Response:
+    if format == "html":
+        return _html("plan.html", **plans.of_plan(session, dag_id, run_id, query))
+    content, named = plans.download(run_id, plans.plan_of(session, dag_id, run_id, query), format)
+    headers = {**_HEADERS, **named}
+    if format == "json":
+        return JSONResponse(content, headers=headers)
+    return Response(content, media_type="text/csv; charset=utf-8", headers=headers)
+
+
+def _difference(
+    dag_id: str, run_id: str, other: str, session: SessionDep, query: Name = None
+) -> Response:
+    return _html("plan.html", **plans.of_plan(session, dag_id, run_id, query, other))
 
 
 def _partition(
@@ -177,17 +241,17 @@ def _refused(dags: Sequence[str], user: Any, session: Session, *, in_file: bool)
         stored = session.get(DagModel, dag)
         if stored is None or stored.is_stale:
             refused[dag] = f"There is no DAG {dag}."
-        elif not _may_run(dag, user):
+        elif not _may("POST", dag, user, DagAccessEntity.RUN):
             refused[dag] = f"You have no right to run the DAG {dag}."
         elif dag != own and not in_file:
             refused[dag] = f"{dag} only takes queries of the queries file."
     return refused
 
 
-def _may_run(dag: str, user: Any) -> bool:
+def _may(method: Any, dag: str, user: Any, what: DagAccessEntity | None = None) -> bool:
     details = DagDetails(id=dag, team_name=DagModel.get_team_name(dag))
     return get_auth_manager().is_authorized_dag(
-        method="POST", access_entity=DagAccessEntity.RUN, details=details, user=user
+        method=method, access_entity=what, details=details, user=user
     )
 
 

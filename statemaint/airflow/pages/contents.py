@@ -14,7 +14,7 @@ from airflow.configuration import conf
 
 from statemaint.airflow.figures import FindingRow, figures_json, read_figures, withheld_texts
 from statemaint.airflow.pages.fleet import Details, QueryRecord, fleet, row_of, totals
-from statemaint.airflow.pages.query import advise, buttons, heat_map, worst_units
+from statemaint.airflow.pages.query import advise, buttons, commands, heat_map, worst_units
 from statemaint.airflow.pages.sources import CheckpointSource
 from statemaint.airflow.pages.timeline import timelines
 from statemaint.airflow.pages.trend import history
@@ -66,6 +66,7 @@ def of_query(
         "advice": advise(known.findings, checkpoint),
         "buttons": buttons(record.dag, record.query, own=not record.group, refused=dict(refused)),
         "trend": history(known.trend, row.verdict.label),
+        "commands": commands(checkpoint),
         "runs": known.runs,
         "saved": saved,
         "saved_at": saved and datetime.fromtimestamp(saved.ended, UTC),

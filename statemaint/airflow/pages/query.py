@@ -7,9 +7,17 @@ from typing import Any
 
 from statemaint.airflow import texts
 from statemaint.airflow.figures import FindingRow
-from statemaint.airflow.names import REPAIR_DAG, VERIFY_DAG, is_together, savepoint_id
+from statemaint.airflow.names import (
+    REPAIR_DAG,
+    ROLLBACK_DAG,
+    UNDO_DAG,
+    VERIFY_DAG,
+    is_together,
+    savepoint_id,
+)
 from statemaint.airflow.texts import size
 from statemaint.report.facts import Unit
+from statemaint.wording import command
 
 # The maximum number of partitions with a cell; the worst ones have one.
 MOST_CELLS = 4_000
@@ -61,6 +69,7 @@ class Button:
         conf: the configuration of the run, as JSON.
         refused: why it is disabled; empty if it is not.
         asks: the text to confirm first; empty without one.
+        field: the field of the form that it asks for, a number; empty without one.
     """
 
     label: str
@@ -69,6 +78,7 @@ class Button:
     refused: str
     about: str
     asks: str = ""
+    field: str = ""
 
 
 def heat_map(units: Sequence[Unit], limit: int) -> HeatMap:
@@ -134,9 +144,9 @@ def buttons(dag: str, query: str, *, own: bool, refused: dict[str, str]) -> tupl
     """
 
     def button(
-        label: str, dag: str, conf: dict[str, Any], about: str, *, asks: str = "", why: str = ""
+        label: str, dag: str, conf: dict[str, Any], about: str, *, why: str = "", **more: str
     ) -> Button:
-        return Button(label, dag, json.dumps(conf), refused.get(dag) or why, about, asks)
+        return Button(label, dag, json.dumps(conf), refused.get(dag) or why, about, **more)
 
     why = "" if own else "The DAG has tasks other than maintenance: run it on its own page."
     # The DAG of several queries runs for this one only.
@@ -172,4 +182,29 @@ def buttons(dag: str, query: str, *, own: bool, refused: dict[str, str]) -> tupl
             "Plans a repair, and waits for an approval.",
             asks="Repair plans first, and waits for an approval in Airflow. Stop the query first.",
         ),
+        button(
+            "Roll back",
+            ROLLBACK_DAG,
+            {"query": query},
+            "Plans a rollback to a batch, and waits for an approval.",
+            asks="A rollback is planned first, and waits for an approval. Stop the query first.",
+            field="batch",
+        ),
+    )
+
+
+def undo_button(query: str, refused: str | None, run: str) -> Button:
+    """Returns the button beside a run of the ledger that can be undone."""
+    conf, about = {"query": query, "run": run}, "Plans an undo, and waits for an approval."
+    asks = f"Undo of {run} plans first, and waits for an approval in Airflow. Stop the query first."
+    return Button("Undo", UNDO_DAG, json.dumps(conf), refused or "", about, asks)
+
+
+def commands(checkpoint: str) -> tuple[tuple[str, str], ...]:
+    """Returns commands for a shell that change nothing: what each tells, and the command."""
+    back = f"{command('rollback', checkpoint, '--to-batch')} BATCH"
+    return (
+        ("Doctor: whether the query would restart, and what to do", command("doctor", checkpoint)),
+        ("Repair: what the log can repair", command("repair", checkpoint)),
+        ("Roll back: what going back to a batch would undo", back),
     )

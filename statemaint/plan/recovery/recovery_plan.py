@@ -78,6 +78,24 @@ class RepairStep:
         return frozenset(remove.path for remove in self.removes)
 
 
+@dataclass(frozen=True, slots=True)
+class Rewind:
+    """What the logs record of the two batches between which a rollback goes back.
+
+    Both are the same for a repair, which undoes no batch.
+
+    Attributes:
+        newest: the newest committed batch.
+        committed: when that batch, and the one that stays, were committed, as their files' times.
+        sources: of each source its id, and its offsets after the batch that stays and after the
+            newest one; none if they cannot be read.
+    """
+
+    newest: int
+    committed: tuple[float | None, float | None]  # `None` where the storage has no times
+    sources: tuple[tuple[str, str, str], ...] = ()
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class RecoveryPlan(Displayed):
     """Everything that a repair or a rollback would do; a value (S14)."""
@@ -91,6 +109,7 @@ class RecoveryPlan(Displayed):
     findings: tuple[Finding, ...] = ()  # those that remain afterwards
     unrepaired: tuple[str, ...] = ()  # why each remaining damage is not repaired
     versions_checked: int = 0  # the number of versions rebuilt without the files, as the proof
+    rewind: Rewind | None = None  # only shown; `None` if no batch is committed
 
     def _facts(self) -> Iterator[str]:
         yield quoted(self.root)

@@ -53,7 +53,7 @@ def main() -> None:
 def _shown(session: Session, row: Any) -> dict[str, Any]:
     record = row.record
     values = contents.of_query(record, details(session, record), source=None, refused={})
-    rest: dict[str, Any] = {"unknown": "", "live": False, "others": [], "paused": []}
+    rest: dict[str, Any] = {"unknown": "", "live": False, "others": [], "paused": {}, "planned": []}
     return {
         "restart": row.verdict.label,
         "why": row.verdict.why,

@@ -52,7 +52,7 @@ def _fleet_page(session: Session, queries: int) -> str:
 def _query_page(session: Session) -> str:
     (record,) = records(session, {"statemaint__q0"}, "statemaint__q0")
     found = contents.of_query(record, details(session, record), source=None, refused={})
-    rest: dict[str, Any] = {"unknown": "", "live": False, "others": [], "paused": []}
+    rest: dict[str, Any] = {"unknown": "", "live": False, "others": [], "paused": {}, "planned": []}
     return render("query.html", **found, **rest, **_PLACE)
 
 

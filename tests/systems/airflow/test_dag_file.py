@@ -150,8 +150,8 @@ def test_the_form_has_switches_numbers_lists_and_an_engine_that_may_all_stay_as_
         "force_snapshot": (False, "boolean"),
         "min_deltas_for_snapshot": (None, ["null", "integer"]),
         "min_batches_to_retain": (None, ["null", "integer"]),
-        "operators": ([], "array"),
-        "partitions": ([], "array"),
+        "operators": (None, ["null", "string", "array"]),
+        "partitions": (None, ["null", "string", "array"]),
         "engine": (None, ["null", "string"]),
     }
     assert schemas["partitions"]["items"] == {"type": "integer", "minimum": 0}

@@ -164,7 +164,7 @@ def test_tasks_link_to_the_fleet_page_and_to_the_dashboard(
     for run, task, query in (("dag", "plan", "dagged"), ("mending_gate", "gate", "mending_gate")):
         path = f"/api/v2/dags/own_{run}/dagRuns/{quote(runs[run].run)}/taskInstances/{task}/links"
         assert runs[run].client.get(path)["extra_links"] == {
-            "Streaming state": f"{running.url}/plugin/statemaint-queries",
+            "State of the query": f"{running.url}/statemaint/queries/{query}",
             "Dashboard": f"http://grafana/d/state?var-query={query}",
         }
 
@@ -173,7 +173,7 @@ def test_a_repair_is_shown_and_carried_out_after_an_approval(admin: Client, fold
     form = {"query": "repaired"}
     assert manual(admin, "verify", form).state == "failed"
     bad = folder / f"repaired/state/0/1/{TARGET}.snapshot"
-    shows = f"- remove `state/0/1/{TARGET}.snapshot` (bad_snapshot"
+    shows = f"- **largest**: `state/0/1/{TARGET}.snapshot (bad_snapshot"
     rejected = manual(admin, "repair", form, answer="Reject", shows=shows)
     assert (rejected.states["apply"], bad.read_bytes()) == ("skipped", b"torn")
     done = manual(admin, "repair", form, answer="Approve", shows=shows)
@@ -217,12 +217,12 @@ def test_a_rollback_and_its_undo_are_shown_and_carried_out_after_approvals(
     before = contents(checkpoint)
     gone = manual(
         admin, "rollback", {**form, "batch": 20}, answer="Approve",
-        shows="- remove `commits/24` (rolled_back",
+        shows="from batch 24",
     )  # fmt: skip
     assert (gone.state, gone.states["apply"]) == ("success", "success")
     assert not (checkpoint / "commits/21").exists()
     run = xcom(gone, "apply")["run"]
-    shows = "- bring back `commits/24` ("
+    shows = "undo of run"
     rejected = manual(admin, "undo", {**form, "run": run}, answer="Reject", shows=shows)
     assert rejected.states["apply"] == "skipped"
     assert not (checkpoint / "commits/24").exists()

@@ -43,7 +43,9 @@ def query_page(partitions: int, points: Sequence[Point] = ()) -> str:
         "unknown": "",
         "live": False,
         "others": [],
-        "paused": [],
+        "paused": {},
+        "planned": [],
+        "commands": (),
     }
     return render("query.html", **values, **_PLACE)
 

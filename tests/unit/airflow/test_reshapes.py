@@ -34,10 +34,11 @@ def test_the_plan_has_each_operator_before_and_after_and_writes_nothing(
 ) -> None:
     shown = shape_shown(settings, form(tmp_path / "to", partitions=5))
     assert shown.document
-    head, _, operator = shown.text.splitlines()
-    assert head.startswith(f"**savepoint of `{settings.checkpoint}` to `{tmp_path}/to`**: ")
+    head, operator = shown.log.splitlines()
+    assert head.startswith(f"savepoint of {settings.checkpoint} to {tmp_path}/to: ")
     assert "partitions 2 to 5" in head
-    assert operator.startswith("- operator 0: 56 rows (")
+    assert operator.startswith("operator  0: 56 rows (")
+    assert "\n- **operator**: 0\\: 56 rows \\(" in shown.text
     assert ", from 2 partitions (largest " in operator
     assert " to 5 partitions (largest " in operator
     assert "; at most " in operator

@@ -56,7 +56,8 @@ def test_a_rollback_lists_stores_and_no_files(tmp_path: Path) -> None:
     printed = run("rollback", str(tmp_path), "--to-batch", "22").stdout
     assert "2 batches (23 to 24) run again" in printed
     assert "\nstores    40 stores: 2 deltas each\n" in printed
-    assert "remove " not in printed
+    assert "\nremove " not in printed
+    assert "\nbecause   remove 80 files (" in printed
     everything = run("rollback", str(tmp_path), "--to-batch", "22", "--all").stdout
     assert len(re.findall(r"^remove ", everything, re.MULTILINE)) > 80
 

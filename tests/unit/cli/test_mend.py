@@ -1,12 +1,14 @@
 """`repair` and `rollback` as a person runs them."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from statemaint.storage import LocalStorage
+from statemaint.wording import moment
 from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
 from tests.unit.cli.test_program import run, run_json, tree
 
@@ -32,7 +34,15 @@ def test_a_repair_is_shown_before_it_is_done(checkpoint: Path) -> None:
     before = tree(checkpoint)
     shown = run("repair", str(checkpoint))
     assert (shown.returncode, tree(checkpoint)) == (0, before)
-    goes, kinds, written, remove, write, proof, checked = shown.stdout.splitlines()
+    lines = shown.stdout.splitlines()
+    goes, kinds, written, bad, rebuilt, remove, write, proof, checked = lines[1:]
+    assert re.fullmatch(r"repair .* after batch 24, committed .* UTC; no batch is undone", lines[0])
+    assert bad.startswith(
+        "because   remove 1 file (50 bytes), operator 0, default: damaged or not equal"
+    )
+    assert rebuilt.startswith(
+        "because   write 1 snapshot, operator 0, default: the existing one is"
+    )
     assert (goes, kinds) == ("moves     1 file (50 bytes) to the trash", "          1 snapshot")
     assert written == "written   1 snapshot"
     assert remove == "remove    state/0/0/20.snapshot  (bad snapshot, 50 bytes)"
@@ -92,14 +102,21 @@ def test_doctor_names_what_rollback_then_does(broken: Path, tmp_path: Path) -> N
     before = tree(broken)
     shown = run("rollback", str(broken), "--to-batch", "21")
     assert (shown.returncode, tree(broken)) == (0, before)
-    summary, goes, kinds, rows, first, *_ = shown.stdout.splitlines()
-    assert summary == (
-        "rollback  the query continues after batch 21; 3 batches (22 to 24) run again"
-    )
+    summary, left, stays, source, sink, rows, goes, kinds, *reasons = shown.stdout.splitlines()
+    assert summary.endswith(" continues after batch 21; 3 batches (22 to 24) run again")
+    newest, kept = (moment((broken / f"commits/{batch}").stat().st_mtime) for batch in (24, 21))
+    assert left == f"goes back from batch 24, committed {newest} UTC"
+    assert stays == f"          to batch 21, committed {kept} UTC"
+    assert source == "source    0: reads again nothing"
+    assert "may get the rows of batches 22 to 24 twice; one that records" in sink
     assert goes == "moves     10 files (1.1 kB) to the trash"
     assert kinds == "          5 deltas, 3 commits, 2 offsets"
     assert " --from 22 --to 25 counts them" in rows
-    assert first.startswith("remove    state/0/0/25.delta  (rolled back, ")
+    assert [re.sub(r" \(.*\)|: .*", "", line) for line in reasons[:2]] == [
+        "because   remove 5 files, logs and metadata",
+        "because   remove 5 files, operator 0, default",
+    ]
+    assert reasons[2].startswith("remove    state/0/0/25.delta  (rolled back, ")
     file = tmp_path / "rollback.json"
     file.write_text(run("rollback", str(broken), "--to-batch", "21", "--json").stdout)
     plan = json.loads(file.read_text())

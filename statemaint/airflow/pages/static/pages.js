@@ -124,12 +124,17 @@ function heat(group) {
 
 // -- runs, through Airflow's API and under the rights of the user
 
-function confirmed(question) {
-  const dialog = document.getElementById("ask");
+function confirmed(question, field = "") {
+  const dialog = document.getElementById("ask"), answer = document.getElementById("answer");
+  answer.closest("label").hidden = !field;
+  answer.required = Boolean(field);
+  answer.value = "";
   document.getElementById("question").textContent = question;
   dialog.returnValue = "no";
   dialog.showModal();
-  dialog.querySelectorAll("button").forEach((one) => { one.onclick = () => dialog.close(one.value); });
+  dialog.querySelectorAll("button").forEach((one) => {
+    one.onclick = () => { if (one.value === "no" || answer.reportValidity()) dialog.close(one.value); };
+  });
   return new Promise((resolve) => {
     dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
   });
@@ -157,15 +162,16 @@ function tell(text, path) {
 }
 
 async function start(button) {
-  const { dag, conf, asks } = button.dataset;
-  if (asks && !(await confirmed(`${asks} Start it?`))) return;
+  const { dag, asks, field } = button.dataset, conf = JSON.parse(button.dataset.conf);
+  if (asks && !(await confirmed(`${asks} Start it?`, field))) return;
+  if (field) conf[field] = Number(document.getElementById("answer").value);
   const runs = `/api/v2/dags/${encodeURIComponent(dag)}/dagRuns`;
   button.disabled = true;
   try {
     const run = await request(runs, {
       method: "POST",
       headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ logical_date: null, conf: JSON.parse(conf) }),
+      body: JSON.stringify({ logical_date: null, conf }),
     });
     await watch(`${runs}/${encodeURIComponent(run.dag_run_id)}`, button.textContent, dag, run.dag_run_id);
   } catch (error) {
@@ -193,6 +199,69 @@ async function watch(path, label, dag, id) {
   }
 }
 
+async function unpause(button) {
+  button.disabled = true;
+  try {
+    await request(`/api/v2/dags/${encodeURIComponent(button.dataset.dag)}`, {
+      method: "PATCH",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ is_paused: false }),
+    });
+    tell(`The DAG ${button.dataset.dag} is unpaused.`);
+    button.closest("p").remove();
+  } catch (error) {
+    button.disabled = false;
+    tell(error.message);
+  }
+}
+
+// -- commands to copy
+
+function announce(text) {
+  const place = document.getElementById("announced");
+  place.textContent = "";
+  setTimeout(() => { place.textContent = text; }, 50); // the same text twice is announced twice
+}
+
+async function copy(button) {
+  const text = button.dataset.copy;
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch { // not allowed in the frame, or no HTTPS
+    const area = document.createElement("textarea");
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand("copy");
+    area.remove();
+    button.focus();
+    if (!done) { announce("It could not be copied."); return; }
+  }
+  announce(`Copied: ${text}`);
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = "Copy"; }, 2000);
+}
+
+const PRESSED = { act: start, copy, unpause };
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button.act, button.copy, button.unpause");
+  if (button) PRESSED[button.classList[0]](button);
+});
+
+// -- the steps of a plan
+
+function steps(table) {
+  const filter = document.getElementById("step-filter"), count = document.getElementById("step-count");
+  const show = () => {
+    const wanted = filter.value.trim().toLowerCase(), rows = [...table.tBodies[0].rows];
+    rows.forEach((row) => { row.hidden = !row.textContent.toLowerCase().includes(wanted); });
+    count.textContent = `${rows.filter((row) => !row.hidden).length} of ${rows.length} match`;
+  };
+  filter.addEventListener("input", show);
+  show();
+}
+
 // -- parts that are read when they are opened
 
 function ledger(details) {
@@ -211,5 +280,5 @@ document.addEventListener("DOMContentLoaded", () => {
   on("fleet", fleet);
   on("measure", heat);
   on("ledger", ledger);
-  document.querySelectorAll("button.act").forEach((one) => one.addEventListener("click", () => start(one)));
+  on("steps", steps);
 });

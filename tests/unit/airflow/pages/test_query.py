@@ -10,7 +10,9 @@ from statemaint.airflow.pages.query import (
     MOST_WORST,
     advise,
     buttons,
+    commands,
     heat_map,
+    undo_button,
     worst_units,
 )
 from statemaint.report.facts import Unit
@@ -89,8 +91,10 @@ def test_buttons_start_the_dags_with_the_options_of_their_forms() -> None:
         ("Verify", "statemaint_verify", {"query": "a"}),
         ("Savepoint", "statemaint_savepoint__a", {}),
         ("Repair", "statemaint_repair", {"query": "a"}),
+        ("Roll back", "statemaint_rollback", {"query": "a"}),
     ]
-    assert [bool(one.asks) for one in made] == [False, True, False, False, True]
+    assert [bool(one.asks) for one in made] == [False, True, False, False, True, True]
+    assert [one.field for one in made] == ["", "", "", "", "", "batch"]
     assert not any(one.refused for one in made)
 
 
@@ -102,10 +106,28 @@ def test_the_buttons_of_a_query_that_shares_its_dag_run_it_only() -> None:
         {"query": "a"},
         {},
         {"query": "a"},
+        {"query": "a"},
     ]
 
 
 def test_a_button_says_why_it_cannot_be_pressed() -> None:
     made = buttons("dag", "a", own=False, refused={"statemaint_verify": "No right."})
-    assert ["tasks other than" in one.refused for one in made] == [True, True, False, False, False]
+    assert ["tasks other than" in one.refused for one in made] == [True, True] + 4 * [False]
     assert made[2].refused == "No right."
+
+
+def test_a_run_of_the_ledger_has_the_button_that_undoes_it() -> None:
+    made = undo_button("a", None, "20261129-1")
+    assert (made.dag, json.loads(made.conf)) == (
+        "statemaint_undo", {"query": "a", "run": "20261129-1"}
+    )  # fmt: skip
+    assert (made.refused, made.asks[:19]) == ("", "Undo of 20261129-1 ")
+    assert undo_button("a", "There is no DAG.", "r").refused == "There is no DAG."
+
+
+def test_commands_are_those_of_the_checkpoint() -> None:
+    assert [command for _, command in commands("/data/a b")] == [
+        "statemaint doctor '/data/a b'",
+        "statemaint repair '/data/a b'",
+        "statemaint rollback '/data/a b' --to-batch BATCH",
+    ]

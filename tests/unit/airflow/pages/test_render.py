@@ -1,6 +1,7 @@
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,9 +12,17 @@ from markupsafe import escape
 
 from statemaint.airflow.figures import FindingRow, QueryFigures, withheld_texts
 from statemaint.airflow.pages.fleet import AirflowRun, QueryRecord, fleet, row_of, totals
-from statemaint.airflow.pages.query import advise, buttons, heat_map, worst_units
+from statemaint.airflow.pages.query import (
+    advise,
+    buttons,
+    commands,
+    heat_map,
+    undo_button,
+    worst_units,
+)
 from statemaint.airflow.pages.render import render
 from statemaint.airflow.pages.timeline import timelines
+from statemaint.airflow.plans import KeptPlan, difference
 from statemaint.maintain.runs import Run
 from statemaint.model.ids import StoreId, UnitId
 from statemaint.model.policy import Policy
@@ -21,6 +30,7 @@ from statemaint.plan.planner import plan
 from statemaint.plan.withheld import by_reason
 from statemaint.report.facts import Unit
 from statemaint.report.record import LastSavepoint
+from statemaint.report.summary import Group, Step
 from tests.support.checkpoints import NOW, checkpoint, store, versions
 
 TIME = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
@@ -61,7 +71,9 @@ def query_page(found: QueryRecord, **changed: Any) -> str:
         "unknown": found.query,
         "live": False,
         "others": [found.query],
-        "paused": [found.dag],
+        "paused": {found.dag: False},
+        "planned": [found.query],
+        "commands": commands(found.query),
     }
     return render("query.html", **{**values, **changed}, **PLACE)
 
@@ -77,6 +89,31 @@ def partition_page(found: QueryRecord) -> str:
     return render("partition.html", **values, **PLACE)
 
 
+def ledger_page(run: Run, refused: str | None) -> str:
+    undo = partial(undo_button, "revenue", refused)
+    commands = {run.run: f"statemaint undo '{run.run}'"}
+    return render("runs.html", runs=[run], now=TIME, undo=undo, commands=commands, **PLACE)
+
+
+def plan_page(query: str, *, other: bool = False) -> str:
+    rows = [
+        Step("delete", query, query, 10, 0, 1, query),
+        Step("write_snapshot", "new", "", 0, 0, 1, ""),
+    ]
+    counts = [Group("delete", 0, query, query, 1, 10)]
+    found = KeptPlan(
+        verb=query, query=query, checkpoint=query, facts={query: query}, steps=3,
+        actions=rows, counts=counts, largest=rows[:1],
+    )  # fmt: skip
+    more: dict[str, Any] = {
+        "others": [query], "queries": [query], "other": None, "before": None, "compared": None
+    }  # fmt: skip
+    if other:
+        before = found.model_copy(update={"actions": rows[1:]})
+        more |= {"other": query, "before": before, "compared": difference(before, found)}
+    return render("plan.html", dag=query, run=query, plan=found, most=2, **more, **PLACE)
+
+
 def pages(query: str) -> list[str]:
     found = record(query)
     run = Run(query, 0.0, 1.0, 1, 1, 1, 1, 1, 0, in_trash=True, undo_of=query)
@@ -85,13 +122,16 @@ def pages(query: str) -> list[str]:
         fleet_page(replace(found, invalid=query)),
         query_page(found),
         partition_page(found),
-        render("runs.html", runs=[run], now=TIME, **PLACE),
+        ledger_page(run, None),
+        ledger_page(run, "There is no DAG."),
+        plan_page(query),
+        plan_page(query, other=True),
         render("error.html", code="STORAGE", detail=query, **PLACE),
         render("problem.html", code="STORAGE", detail=query, **PLACE),
     ]
 
 
-@pytest.mark.parametrize("number", range(7))
+@pytest.mark.parametrize("number", range(10))
 def test_nothing_from_outside_is_taken_for_html(number: int) -> None:
     page = pages(ODD)[number]
     assert "<script>" not in page
@@ -100,14 +140,14 @@ def test_nothing_from_outside_is_taken_for_html(number: int) -> None:
     assert "<b>left" not in page
 
 
-@pytest.mark.parametrize("number", range(7))
+@pytest.mark.parametrize("number", range(10))
 def test_a_page_has_no_style_or_script_of_its_own(number: int) -> None:
     page = pages("revenue")[number]
     for word in ("http:", "https:", "@import", "url(", "style=", "onclick", "<style", "<script>"):
         assert word not in page
 
 
-@pytest.mark.parametrize("number", range(7))
+@pytest.mark.parametrize("number", range(10))
 def test_no_address_is_cut_by_what_is_in_it(number: int) -> None:
     page = pages('a/b?c#d"e')[number]
     for address in re.findall(r'(?:href|data-from)="([^"]*)"', page):
@@ -155,8 +195,54 @@ def test_headers_that_sort_are_buttons() -> None:
 
 def test_a_button_that_is_refused_is_off_and_says_why() -> None:
     page = query_page(record())
-    assert page.count("disabled") == 2
+    assert len(re.findall(r'class="act"[^>]* disabled', page)) == 2
     assert "Dry run: revenue" in page
+
+
+def test_a_paused_dag_has_a_button_for_those_who_may_unpause_it() -> None:
+    allowed = query_page(record(), paused={"statemaint_verify": True})
+    assert re.search(r'class="unpause" data-dag="statemaint_verify" aria-label=[^>]*>', allowed)
+    assert "no right to unpause" not in allowed
+    assert 'data-dag="statemaint__revenue" disabled' in query_page(record())
+
+
+def test_a_command_has_a_button_that_copies_it() -> None:
+    page = query_page(record("a b"))
+    assert "<code>statemaint doctor &#39;a b&#39;</code> <button" in page
+    assert 'data-copy="statemaint doctor &#39;a b&#39;" aria-label="Copy statemaint' in page
+
+
+def test_a_run_that_can_be_undone_has_a_button_or_else_the_command() -> None:
+    run = Run("r1", 0.0, 1.0, 1, 1, 1, 1, 1, 0, in_trash=True)
+    page = ledger_page(run, None)
+    assert 'data-dag="statemaint_undo" data-conf="{&#34;query&#34;: &#34;revenue&#34;' in page
+    assert "statemaint undo" not in page
+    refused = ledger_page(run, "There is no DAG.")
+    assert re.search(r'class="act"[^>]* disabled', refused)
+    assert "There is no DAG. <code>statemaint undo &#39;r1&#39;</code>" in refused
+    assert "act" not in ledger_page(replace(run, in_trash=False), None).partition("<tbody>")[2]
+
+
+def test_a_run_with_a_plan_leads_to_it() -> None:
+    run = AirflowRun("manual__1+00:00", "success", "manual", TIME, TIME, dry=True)
+    page = query_page(record(), runs=[run], planned=[run.id])
+    assert 'href="/statemaint/dags/statemaint__revenue/plans/manual__1%2B00%3A00?query=' in page
+    assert "/plans/" not in query_page(record(), runs=[run], planned=[])
+
+
+def test_a_plan_has_its_counts_its_largest_files_and_how_much_is_kept() -> None:
+    page = plan_page("revenue")
+    assert "the list and the downloads have the first 2" in page
+    assert page.index("By store and reason") < page.index("Largest files") < page.index("Filter")
+    assert "operator 0, revenue" in page
+    assert "/diff/revenue" in page
+
+
+def test_a_difference_has_what_was_added_and_what_is_unchanged() -> None:
+    page = plan_page("revenue", other=True)
+    assert re.findall(r"<dt>(\w+)</dt><dd>(\d)</dd>", page) == [
+        ("Added", "1"), ("Gone", "0"), ("Unchanged", "1")
+    ]  # fmt: skip
 
 
 def test_the_newest_savepoint_says_its_batch_its_age_and_its_size() -> None:

@@ -1,0 +1,75 @@
+"""The pages of plans: one plan, and the difference of two, from what runs have left for them."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.models.dagrun import DagRun
+from airflow.models.xcom import XComModel
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session
+
+from statemaint.airflow.names import of_query
+from statemaint.airflow.pages.sources import UnknownQueryError
+from statemaint.airflow.plans import PLAN, KeptPlan, difference, plan_csv, plan_json, read_plan
+
+# Of a longer plan, the downloads have the rest.
+MOST_SHOWN = 2_000
+_MOST_RUNS = 10
+_KEY = or_(XComModel.key == PLAN, XComModel.key.startswith(of_query(PLAN, ""), autoescape=True))
+
+
+def plans_of(session: Session, dag: str, run: str) -> dict[str, KeptPlan]:
+    """Returns the plans that a run keeps, by their queries."""
+    of_run = (XComModel.dag_id == dag) & (XComModel.run_id == run) & _KEY
+    selected = select(XComModel.value).where(of_run).order_by(XComModel.timestamp)
+    plans = map(read_plan, session.scalars(selected))
+    return {plan.query: plan for plan in plans if plan}
+
+
+def plan_of(session: Session, dag: str, run: str, query: str | None) -> KeptPlan:
+    """Returns the plan of a query, by default the first, that a run keeps.
+
+    Raises:
+        UnknownQueryError: when it keeps none.
+    """
+    for name, plan in plans_of(session, dag, run).items():
+        if query in (None, name):
+            return plan
+    raise UnknownQueryError(
+        f"the run {run} of {dag} keeps no plan{f' of {query}' if query else ''}: dry runs, "
+        "repairs, rollbacks and undos keep theirs as long as Airflow keeps the run"
+    )
+
+
+def runs_with_plans(session: Session, dag: str) -> list[str]:
+    """Returns the last runs of a DAG that keep a plan, the newest first."""
+    kept = select(XComModel.dag_run_id).where((XComModel.dag_id == dag) & _KEY)
+    newest = select(DagRun.run_id).where(DagRun.id.in_(kept)).order_by(DagRun.id.desc())
+    return list(session.scalars(newest.limit(_MOST_RUNS)))
+
+
+def of_plan(
+    session: Session, dag: str, run: str, query: str | None, other: str | None = None
+) -> dict[str, Any]:
+    """Returns the values of the page of a plan, or of its difference from that of another run."""
+    plan = plan_of(session, dag, run, query)
+    before = plan_of(session, dag, other, plan.query) if other else None
+    return {
+        "dag": dag,
+        "run": run,
+        "plan": plan,
+        "most": MOST_SHOWN,
+        "queries": [name for name in plans_of(session, dag, run) if name != plan.query],
+        "others": [kept for kept in runs_with_plans(session, dag) if kept != run],
+        "other": other,
+        "before": before,
+        "compared": before and difference(before, plan),
+    }
+
+
+def download(run: str, plan: KeptPlan, kind: str) -> tuple[Any, Mapping[str, str]]:
+    """Returns a plan as JSON, or as the text of a CSV file, and the headers that name its file."""
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", f"plan-{plan.query}-{run}").strip(".-")[:150]
+    headers = {"Content-Disposition": f'attachment; filename="{name}.{kind}"'}
+    return plan_json(plan) if kind == "json" else plan_csv(plan), headers
