@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from statemaint.airflow import texts
@@ -73,10 +74,11 @@ class Button:
 
 def heat_map(units: Sequence[Unit], limit: int) -> HeatMap:
     shown = sorted(sorted(units, key=badness)[:MOST_CELLS])
-    most = max((unit.bytes for unit in units), default=0)
+    sizes = [unit.bytes for unit in units]
+    usual, most = median(sizes or [0]), max(sizes, default=0)
     operators: dict[int, list[Cell]] = {}
     for unit in shown:
-        operators.setdefault(unit.operator, []).append(_cell(unit, limit, most))
+        operators.setdefault(unit.operator, []).append(_cell(unit, limit, usual, most))
     return HeatMap(operators, len(units) - len(shown), limit)
 
 
@@ -86,17 +88,23 @@ def badness(unit: Unit) -> tuple[Any, ...]:
 
 
 def worst_units(units: Iterable[Unit]) -> tuple[Unit, ...]:
-    return tuple(sorted(units, key=badness)[:MOST_WORST])
+    """Returns the worst partitions; one without a chain, a finding or waste is not among them."""
+    poor = [
+        unit for unit in units if unit.chain != 0 or unit.reclaimable or unit.damage or unit.notices
+    ]
+    return tuple(sorted(poor, key=badness)[:MOST_WORST])
 
 
-def _cell(unit: Unit, limit: int, most: int) -> Cell:
+def _cell(unit: Unit, limit: int, usual: float, most: int) -> Cell:
     findings = unit.damage + unit.notices
     chain, by_chain = "no", BROKEN
     if unit.chain is not None:
         thresholds = (limit, 2 * limit, 5 * limit, 20 * limit)
         chain, by_chain = str(unit.chain), str(sum(unit.chain > step for step in thresholds))
-    # Relative to the largest: each level of sizes is a tenth of the next.
-    by_bytes = str(sum(unit.bytes * 10**power > most for power in (3, 2, 1, 0.3)))
+    # Relative to the largest, where each level is a tenth of the next; a usual size is never high.
+    by_largest = sum(unit.bytes * 10**power > most for power in (3, 2, 1, 0.3))
+    by_median = 1 + sum(unit.bytes > times * usual for times in (2, 5, 20))
+    by_bytes = str(min(by_largest, by_median))
     by_findings = BROKEN if unit.damage else "2" if unit.notices else "0"
     return Cell(
         unit,
