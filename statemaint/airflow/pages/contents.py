@@ -4,17 +4,29 @@ Nothing is written.
 """
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from airflow.configuration import conf
+from sqlalchemy.orm import Session
 
 from statemaint.airflow.figures import FindingRow, figures_json, read_figures, withheld_texts
-from statemaint.airflow.pages.fleet import Details, QueryRecord, fleet, row_of, totals
-from statemaint.airflow.pages.query import advise, buttons, heat_map, worst_units
+from statemaint.airflow.names import VERIFY_DAG
+from statemaint.airflow.links import dashboard_of, silence_of
+from statemaint.airflow.pages.acknowledgements import acknowledgements
+from statemaint.airflow.pages.fleet import (
+    Acknowledgement,
+    Details,
+    QueryRecord,
+    fleet,
+    row_of,
+    totals,
+    with_acknowledgements,
+)
+from statemaint.airflow.pages.query import advise, buttons, contact_link, heat_map, worst_units
 from statemaint.airflow.pages.sources import CheckpointSource
 from statemaint.airflow.pages.timeline import timelines
 from statemaint.model.ids import UnitId
@@ -38,9 +50,12 @@ def root() -> str:
     return urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
 
 
-def of_fleet(records: Sequence[QueryRecord]) -> Values:
+def of_fleet(records: Sequence[QueryRecord], session: Session, editable: Set[str]) -> Values:
+    """Returns the rows of queries; those of editable DAGs can be selected."""
     rows = fleet(records, now())
-    return {"rows": rows, "totals": totals(rows)}
+    worst = [row.record.dag for row in rows if row.attention]
+    rows = with_acknowledgements(rows, acknowledgements(session, worst, now()))
+    return {"rows": rows, "totals": totals(rows), "editable": editable, "verify": VERIFY_DAG}
 
 
 def of_query(
@@ -49,14 +64,22 @@ def of_query(
     *,
     source: CheckpointSource | None,
     refused: Mapping[str, str],
+    acknowledged: Acknowledgement | None = None,
 ) -> Values:
     policy = source.policy if source else PRESETS["safe"]
     row, saved = row_of(record, now()), known.savepoint
+    contact = source.contact if source else ""
     if record.invalid is not None:
         refused = {**refused, record.dag: "The entry in the queries file is not valid."}
     checkpoint = source.checkpoint if source else row.figures.checkpoint
     return {
         "row": row,
+        "acknowledged": acknowledged,
+        "contact": contact,
+        "contact_link": contact_link(contact),
+        "dashboard": dashboard_of(record.query),
+        "silence": silence_of(record.query),
+        "failed_task": known.failed_task,
         "checkpoint": checkpoint,
         "map": heat_map(known.units, policy.min_deltas_for_snapshot),
         "units": len(known.units),

@@ -1,6 +1,7 @@
 """The page of one query: the heat map of its partitions, its findings, its actions. Pure."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -16,6 +17,7 @@ from statemaint.report.facts import Unit
 MOST_CELLS = 4_000
 MOST_WORST = 20
 BROKEN = "x"
+_MAIL = re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,13 @@ def _cell(unit: Unit, limit: int, usual: float, most: int) -> Cell:
     )
 
 
+def contact_link(contact: str) -> str:
+    """Returns the address of a contact that is one, of https or of mail; empty for other text."""
+    if contact.startswith(("https://", "mailto:")):
+        return contact
+    return f"mailto:{contact}" if _MAIL.fullmatch(contact) else ""
+
+
 def advise(findings: Sequence[FindingRow], checkpoint: str) -> tuple[Advice, ...]:
     """Returns the findings by code, damage first, with the next command for each."""
     documents = [finding.model_dump() for finding in findings]
@@ -131,6 +140,16 @@ def advise(findings: Sequence[FindingRow], checkpoint: str) -> tuple[Advice, ...
     )
 
 
+def compact_conf(dag: str, query: str) -> str:
+    """Returns the configuration of a run that compacts a query, as JSON."""
+    return json.dumps({"force_snapshot": True, **_only(dag, query)})
+
+
+def _only(dag: str, query: str) -> dict[str, Any]:
+    # The DAG of several queries runs for this one only.
+    return {"queries": [query]} if is_together(dag) else {}
+
+
 def buttons(dag: str, query: str, *, own: bool, refused: dict[str, str]) -> tuple[Button, ...]:
     """Returns the buttons of a query.
 
@@ -147,8 +166,7 @@ def buttons(dag: str, query: str, *, own: bool, refused: dict[str, str]) -> tupl
         return Button(label, dag, json.dumps(conf), refused.get(dag) or why, about, asks)
 
     why = "" if own else "The DAG has tasks other than maintenance: run it on its own page."
-    # The DAG of several queries runs for this one only.
-    only = {"queries": [query]} if is_together(dag) else {}
+    only = _only(dag, query)
     return (
         button(
             "Dry run", dag, {"dry_run": True, **only}, "Shows the plan, changes nothing.", why=why

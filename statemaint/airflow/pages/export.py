@@ -1,0 +1,64 @@
+"""The rows of the page with all queries as JSON and CSV, with the page's own filter. Pure."""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from statemaint.airflow.pages.fleet import Row
+
+# A spreadsheet runs a cell that begins with one of these.
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+_FIGURES = (
+    *("committed", "target", "partitions", "blocked", "longest", "longest_at", "replay_files"),
+    *("replay_bytes", "restart", "files", "bytes", "reclaimable", "trash_bytes", "damage"),
+    "notices",
+)
+
+
+def matching(
+    rows: Iterable[Row], text: str = "", *, attention: bool = False, by: str = "", member: str = ""
+) -> Iterator[Row]:
+    """Yields the rows that the page shows for a filter and a group, as its script does."""
+    wanted = text.strip().lower()
+    for row in rows:
+        in_group = not member or member in row.groups.get(by, ())
+        if wanted in row.text and (row.attention or not attention) and in_group:
+            yield row
+
+
+def documents(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Returns a document for each row; figures are null where nothing is known."""
+    return [
+        {
+            "query": row.record.query,
+            "dag": row.record.dag,
+            "verdict": row.verdict.label,
+            "why": row.verdict.why,
+            "owner": row.record.owner,
+            "tags": list(row.record.tags),
+            "checkpoint": row.figures.checkpoint,
+            "last_run": row.outcome.text,
+            "next_run": row.next,
+            "looked_at": row.record.looked.isoformat() if row.record.looked else None,
+            "committed_at": row.committed_at.isoformat() if row.committed_at else None,
+            **{name: getattr(row.figures, name) if row.known else None for name in _FIGURES},
+            "codes": list(row.figures.codes),
+        }
+        for row in rows
+    ]
+
+
+def as_csv(rows: Iterable[Row]) -> str:
+    """Returns the documents of rows as CSV, in which no cell is a formula."""
+    text, listed = io.StringIO(), documents(rows)
+    writer = csv.writer(text)
+    writer.writerow(listed[0] if listed else ["query"])
+    writer.writerows([_cell(value) for value in document.values()] for document in listed)
+    return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, list):
+        value = " ".join(map(str, value))
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULAS) else value
