@@ -47,7 +47,7 @@ def dashboard_of(query: str) -> str:
 def silence_of(query: str) -> str:
     """Returns the address of Alertmanager's form of a silence, filled in; empty without one."""
     manager = _address("alertmanager_url").rstrip("/")
-    matcher = quote('{query="%s"}' % query, safe="")
+    matcher = quote(f'{{query="{query}"}}', safe="")
     return f"{manager}/#/silences/new?filter={matcher}" if manager else ""
 
 

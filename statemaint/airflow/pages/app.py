@@ -19,7 +19,7 @@ storage blocks a thread and not the server.
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
@@ -107,20 +107,12 @@ def _queries(user: GetUserDep, session: SessionDep) -> Response:
 
 
 def _export(
-    user: GetUserDep,
-    session: SessionDep,
-    format: Literal["csv", "json"] = "csv",  # noqa: A002 -- FastAPI names it
-    filter: Name = None,  # noqa: A002
-    attention: bool = False,  # noqa: FBT001, FBT002
-    by: Name = None,
-    member: Name = None,
+    user: GetUserDep, session: SessionDep, wanted: Annotated[export.Wanted, Query()]
 ) -> Response:
-    rows = fleet(_listed(user, session), contents.now())
-    shown = export.matching(
-        rows, filter or "", attention=attention, by=by or "", member=member or ""
-    )
-    headers = {**_HEADERS, "Content-Disposition": f'attachment; filename="queries.{format}"'}
-    if format == "json":
+    shown = export.matching(fleet(_listed(user, session), contents.now()), wanted)
+    named = {"Content-Disposition": f'attachment; filename="queries.{wanted.format}"'}
+    headers = {**_HEADERS, **named}
+    if wanted.format == "json":
         return JSONResponse(export.documents(shown), headers=headers)
     return Response(export.as_csv(shown), media_type="text/csv; charset=utf-8", headers=headers)
 

@@ -4,7 +4,8 @@ Nothing is written.
 """
 
 import zlib
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -14,8 +15,8 @@ from airflow.configuration import conf
 from sqlalchemy.orm import Session
 
 from statemaint.airflow.figures import FindingRow, figures_json, read_figures, withheld_texts
-from statemaint.airflow.names import VERIFY_DAG
 from statemaint.airflow.links import dashboard_of, silence_of
+from statemaint.airflow.names import VERIFY_DAG
 from statemaint.airflow.pages.acknowledgements import acknowledgements
 from statemaint.airflow.pages.fleet import (
     Acknowledgement,
@@ -50,7 +51,9 @@ def root() -> str:
     return urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
 
 
-def of_fleet(records: Sequence[QueryRecord], session: Session, editable: Set[str]) -> Values:
+def of_fleet(
+    records: Sequence[QueryRecord], session: Session, editable: AbstractSet[str]
+) -> Values:
     """Returns the rows of queries; those of editable DAGs can be selected."""
     rows = fleet(records, now())
     worst = [row.record.dag for row in rows if row.attention]

@@ -3,10 +3,13 @@
 import csv
 import io
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
 
 from statemaint.airflow.pages.fleet import Row
 
+Text = Annotated[str, Field(max_length=250)]
 # A spreadsheet runs a cell that begins with one of these.
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 _FIGURES = (
@@ -16,14 +19,22 @@ _FIGURES = (
 )
 
 
-def matching(
-    rows: Iterable[Row], text: str = "", *, attention: bool = False, by: str = "", member: str = ""
-) -> Iterator[Row]:
+class Wanted(BaseModel):
+    """What an address asks for: the form, and the filter and the group of the page."""
+
+    format: Literal["csv", "json"] = "csv"
+    filter: Text = ""
+    attention: bool = False
+    by: Text = ""
+    member: Text = ""
+
+
+def matching(rows: Iterable[Row], wanted: Wanted) -> Iterator[Row]:
     """Yields the rows that the page shows for a filter and a group, as its script does."""
-    wanted = text.strip().lower()
+    text = wanted.filter.strip().lower()
     for row in rows:
-        in_group = not member or member in row.groups.get(by, ())
-        if wanted in row.text and (row.attention or not attention) and in_group:
+        in_group = not wanted.member or wanted.member in row.groups.get(wanted.by, ())
+        if text in row.text and (row.attention or not wanted.attention) and in_group:
             yield row
 
 

@@ -216,9 +216,12 @@ class Row:
     @cached_property
     def groups(self) -> Mapping[str, tuple[str, ...]]:
         """Returns its groups: by owner, by tag, by the storage of its checkpoint."""
-        record, place = self.record, self.figures.checkpoint
-        storage = (_storage(place),) if place else ()
-        return {"owner": (record.owner,) * bool(record.owner), "tag": record.tags, "storage": storage}
+        place, owner = self.figures.checkpoint, self.record.owner
+        return {
+            "owner": (owner,) if owner else (),
+            "tag": self.record.tags,
+            "storage": (_storage(place),) if place else (),
+        }
 
     @cached_property
     def text(self) -> str:
@@ -366,10 +369,10 @@ def _is_old(record: QueryRecord, now: datetime) -> bool:
 
 def _silence(record: QueryRecord) -> str:
     """Returns for how long the query had committed nothing when it was looked at."""
-    figures, committed = record.figures, _moment(record.figures and record.figures.committed_at)
-    if not (figures and figures.silent_after and committed and record.looked):
+    figures = record.figures
+    if not (figures and figures.committed_at and figures.silent_after and record.looked):
         return ""
-    age = (record.looked - committed).total_seconds()
+    age = record.looked.timestamp() - figures.committed_at
     return f"no commit for {span(age)}" if age >= figures.silent_after else ""
 
 

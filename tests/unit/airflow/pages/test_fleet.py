@@ -59,7 +59,7 @@ def test_a_code_of_a_newer_build_counts_as_damage() -> None:
 
 def test_a_query_whose_dag_airflow_has_deactivated_is_not_maintained() -> None:
     stale = replace(record(), stale=True, next_run=NOW)
-    assert verdict(stale).state is Unjudged.INVALID
+    assert verdict(stale).state is Unjudged.UNMAINTAINED
     assert verdict(stale).why == (
         "Airflow has deactivated the DAG statemaint__revenue, as no DAG file defines it any more: "
         "nothing maintains the query. If it was removed on purpose, `airflow dags delete "
@@ -72,7 +72,7 @@ def test_a_query_whose_dag_airflow_has_deactivated_is_not_maintained() -> None:
 
 def test_a_query_whose_pool_does_not_exist_is_not_maintained() -> None:
     poolless = replace(record(), missing_pool="a pool")
-    assert verdict(poolless).state is Unjudged.INVALID
+    assert verdict(poolless).state is Unjudged.UNMAINTAINED
     assert "the pool 'a pool', which does not exist: `airflow pools set 'a pool'" in (
         verdict(poolless).why
     )
@@ -153,6 +153,9 @@ def test_totals_add_up_the_rows() -> None:
     assert totals(rows) == {
         "queries": 3,
         "broken": 1,
+        "invalid": 0,
+        "unmaintained": 0,
+        "silent": 0,
         "degraded": 0,
         "unknown": 1,
         "failed": 0,

@@ -10,7 +10,14 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 from markupsafe import escape
 
 from statemaint.airflow.figures import FindingRow, QueryFigures, withheld_texts
-from statemaint.airflow.pages.fleet import AirflowRun, QueryRecord, fleet, row_of, totals
+from statemaint.airflow.pages.fleet import (
+    Acknowledgement,
+    AirflowRun,
+    QueryRecord,
+    fleet,
+    row_of,
+    totals,
+)
 from statemaint.airflow.pages.query import advise, buttons, heat_map, worst_units
 from statemaint.airflow.pages.render import render
 from statemaint.airflow.pages.timeline import timelines
@@ -36,7 +43,9 @@ def record(query: str = "revenue") -> QueryRecord:
 
 def fleet_page(*records: QueryRecord) -> str:
     rows = fleet(records, TIME)
-    return render("queries.html", rows=rows, totals=totals(rows), **PLACE)
+    dags = frozenset(row.record.dag for row in rows)
+    values = {"rows": rows, "totals": totals(rows), "editable": dags, "verify": "statemaint_verify"}
+    return render("queries.html", **values, **PLACE)
 
 
 def query_page(found: QueryRecord, **changed: Any) -> str:
@@ -61,6 +70,12 @@ def query_page(found: QueryRecord, **changed: Any) -> str:
         "live": False,
         "others": [found.query],
         "paused": [found.dag],
+        "acknowledged": Acknowledgement(TIME, found.query, found.query),
+        "contact": found.query,
+        "contact_link": "",
+        "dashboard": "",
+        "silence": "",
+        "failed_task": (found.query, 3),
     }
     return render("query.html", **{**values, **changed}, **PLACE)
 
@@ -85,7 +100,7 @@ def pages(query: str) -> list[str]:
         query_page(found),
         partition_page(found),
         render("runs.html", runs=[run], now=TIME, **PLACE),
-        render("error.html", code="STORAGE", detail=query, **PLACE),
+        render("error.html", code="STORAGE", detail=query, dag=query, query=query, **PLACE),
         render("problem.html", code="STORAGE", detail=query, **PLACE),
     ]
 
