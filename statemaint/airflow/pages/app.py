@@ -100,9 +100,13 @@ def app() -> FastAPI:
     return made
 
 
-def _queries(user: GetUserDep, session: SessionDep) -> Response:
+def _queries(
+    user: GetUserDep,
+    session: SessionDep,
+    whole: bool = False,  # noqa: FBT001, FBT002 -- FastAPI names it
+) -> Response:
     editable = get_auth_manager().get_authorized_dag_ids(user=user, method="PUT")
-    values = contents.of_fleet(_listed(user, session), session, editable)
+    values = contents.of_fleet(_listed(user, session), session, editable, whole=whole)
     return _html("queries.html", **values)
 
 

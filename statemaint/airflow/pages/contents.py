@@ -41,6 +41,8 @@ from statemaint.scan.handover import Handover
 from statemaint.storage import Storage
 
 Values = dict[str, Any]
+# The script loads the others afterwards: HTML of thousands of rows takes a second to make.
+FIRST_ROWS = 1_000
 
 
 def now() -> datetime:
@@ -52,13 +54,24 @@ def root() -> str:
 
 
 def of_fleet(
-    records: Sequence[QueryRecord], session: Session, editable: AbstractSet[str]
+    records: Sequence[QueryRecord],
+    session: Session,
+    editable: AbstractSet[str],
+    *,
+    whole: bool = False,
 ) -> Values:
-    """Returns the rows of queries; those of editable DAGs can be selected."""
+    """Returns the rows of queries, at first the worst; those of editable DAGs can be selected."""
     rows = fleet(records, now())
     worst = [row.record.dag for row in rows if row.attention]
     rows = with_acknowledgements(rows, acknowledgements(session, worst, now()))
-    return {"rows": rows, "totals": totals(rows), "editable": editable, "verify": VERIFY_DAG}
+    shown = rows if whole else rows[:FIRST_ROWS]
+    return {
+        "rows": shown,
+        "rest": len(rows) - len(shown),
+        "totals": totals(rows),
+        "editable": editable,
+        "verify": VERIFY_DAG,
+    }
 
 
 def of_query(

@@ -17,6 +17,7 @@ from statemaint.report.facts import Unit
 MOST_CELLS = 4_000
 MOST_WORST = 20
 BROKEN = "x"
+_COMPACT = json.dumps({"force_snapshot": True})
 _MAIL = re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+")
 
 
@@ -142,7 +143,9 @@ def advise(findings: Sequence[FindingRow], checkpoint: str) -> tuple[Advice, ...
 
 def compact_conf(dag: str, query: str) -> str:
     """Returns the configuration of a run that compacts a query, as JSON."""
-    return json.dumps({"force_snapshot": True, **_only(dag, query)})
+    return (
+        json.dumps({"force_snapshot": True, **_only(dag, query)}) if is_together(dag) else _COMPACT
+    )
 
 
 def _only(dag: str, query: str) -> dict[str, Any]:

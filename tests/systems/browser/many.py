@@ -16,7 +16,13 @@ def fleet_page(queries: int) -> str:
     """Returns the page with all queries; `qN` replays N bytes."""
     rows = fleet((_record(number) for number in range(queries)), _TIME)
     dags = frozenset(row.record.dag for row in rows)
-    values = {"rows": rows, "totals": totals(rows), "editable": dags, "verify": "statemaint_verify"}
+    values = {
+        "rows": rows,
+        "rest": 0,
+        "totals": totals(rows),
+        "editable": dags,
+        "verify": "statemaint_verify",
+    }
     return render("queries.html", **values, **_PLACE)
 
 

@@ -56,7 +56,8 @@
     group(matching);
     const fitting = member ? matching.filter((row) => groupsOf(row).includes(member)) : matching;
     fitting.slice(0, most).forEach((row) => { row.hidden = false; });
-    at("shown").textContent = `${fitting.length} of ${body.rows.length} match, ${Math.min(fitting.length, most)} shown`;
+    const rest = Number(table.dataset.rest);
+    at("shown").textContent = `${fitting.length} of ${body.rows.length} match, ${Math.min(fitting.length, most)} shown${rest ? `; loading ${rest} more ...` : ""}`;
     at("more").hidden = fitting.length <= most;
     at("more").textContent = `Show all ${fitting.length}`;
     const kept = new Set(fitting);
@@ -219,9 +220,21 @@
   }
   addEventListener("statemaint:rows", () => { sort(); show(); });
 
+  // Of thousands the worst come with the page, and the others when it is shown.
+  async function loadRest() {
+    const answer = await fetch(`${location.pathname}?whole=true`, { credentials: "same-origin" });
+    if (!answer.ok) return;
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html"); // our own page
+    body.append(...[...fresh.querySelectorAll("#fleet tbody tr")].slice(body.rows.length));
+    table.dataset.rest = "0";
+    sort();
+    show();
+  }
+
   controls.filter.value = state.get("filter") || "";
   controls.attention.checked = state.has("attention");
   controls.by.value = state.get("by") || "";
   sort();
   show();
+  if (Number(table.dataset.rest)) loadRest();
 })();

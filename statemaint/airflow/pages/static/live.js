@@ -31,7 +31,7 @@
   }
 
   async function renew(dags) {
-    const answer = await fetch(location.pathname, { credentials: "same-origin" });
+    const answer = await fetch(`${location.pathname}?whole=true`, { credentials: "same-origin" });
     if (!answer.ok) return;
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html"); // our own page
     const identity = (row) => `${row.dataset.dag} ${row.querySelector("th").dataset.v}`;

@@ -44,7 +44,13 @@ def record(query: str = "revenue") -> QueryRecord:
 def fleet_page(*records: QueryRecord) -> str:
     rows = fleet(records, TIME)
     dags = frozenset(row.record.dag for row in rows)
-    values = {"rows": rows, "totals": totals(rows), "editable": dags, "verify": "statemaint_verify"}
+    values = {
+        "rows": rows,
+        "rest": 0,
+        "totals": totals(rows),
+        "editable": dags,
+        "verify": "statemaint_verify",
+    }
     return render("queries.html", **values, **PLACE)
 
 
