@@ -18,7 +18,7 @@ from statemaint.airflow.pages.fleet import (
     row_of,
     totals,
 )
-from statemaint.airflow.pages.query import advise, buttons, heat_map, worst_units
+from statemaint.airflow.pages.query import advise, buttons, contact_link, heat_map, worst_units
 from statemaint.airflow.pages.render import render
 from statemaint.airflow.pages.timeline import timelines
 from statemaint.maintain.runs import Run
@@ -197,3 +197,69 @@ def test_old_figures_say_how_old() -> None:
 def test_without_the_checkpoint_there_is_no_link_to_its_files() -> None:
     assert "/partitions/" in query_page(record())
     assert "/partitions/" not in query_page(record(), source=None)
+
+
+def test_a_query_page_begins_with_what_matters_first() -> None:
+    known = record().figures
+    assert known
+    changed = {
+        "committed": 24, "committed_at": TIME.timestamp() - 3 * 86_400, "silent_after": 60.0,
+        "loads": 25, "restart": 95.0, "partitions": 4,
+    }  # fmt: skip
+    figures = QueryFigures.model_validate(known.model_dump() | changed)
+    page = query_page(replace(record(), figures=figures, owner="streaming"))
+    head = page[page.index('<section class="head') : page.index('<section aria-labelledby="act"')]
+    for text in (
+        "<strong>No commit for 3 days</strong>",
+        '<dd class="warn-text">batch 24, 3 days ago</dd>',
+        "<dd>about 1 min</dd>",
+        "<dt>Newest batch that loads</dt><dd>24</dd>",
+        "Owner: streaming.",
+        "Acknowledged until 2026-11-24 12:00 UTC by revenue: revenue",
+        "/tasks/revenue/mapped/3",
+    ):
+        assert text in head
+
+
+def test_a_batch_that_no_run_has_looked_for_is_not_shown_as_loading() -> None:
+    assert "not looked: run Verify" in query_page(record())
+
+
+def test_partitions_with_nothing_to_say_are_a_sentence() -> None:
+    page = query_page(record(), worst=())
+    assert "restarts from its snapshot alone" in page
+    assert 'aria-label="The worst partitions"' not in page
+
+
+@pytest.mark.parametrize(
+    ("contact", "link"),
+    [
+        ("https://wiki.example.com/a", "https://wiki.example.com/a"),
+        ("team@example.com", "mailto:team@example.com"),
+        ("mailto:team@example.com", "mailto:team@example.com"),
+        ("javascript:alert(1)", ""),
+        ("http://example.com", ""),
+        ("#streaming in the chat", ""),
+    ],
+)
+def test_only_https_and_mail_are_links_of_a_contact(contact: str, link: str) -> None:
+    assert contact_link(contact) == link
+    page = query_page(record(), contact=contact, contact_link=contact_link(contact))
+    assert (f'href="{link}"' in page) is bool(link)
+    assert 'javascript:alert(1)"' not in page
+
+
+def test_an_error_keeps_the_name_of_the_query_and_a_link_back() -> None:
+    about = {"dag": "statemaint__a", "query": "a"}
+    page = render("error.html", code="STORAGE", detail="denied", **about, **PLACE)
+    assert 'href="/statemaint/dags/statemaint__a?query=a">a</a>' in page
+    assert "There is no state of a to show" in page
+
+
+def test_a_gap_is_a_row_that_says_what_it_breaks() -> None:
+    gap = checkpoint(store(f"{versions('d', 1, 5)} {versions('d', 7, 25)}"), batches=range(22, 25))
+    decided = plan(gap, Policy(), NOW)
+    values = {"record": record(), "unit": UnitId(0, 0), "plan": decided, "suffix": ""}
+    page = render("partition.html", **values, stores=timelines(decided), **PLACE)
+    assert '<tr class="missing"><th scope="row">6</th>' in page
+    assert "Versions 6 to 25 cannot load." in page
