@@ -57,7 +57,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class MissingVersions:
     """Versions without a file, and the last version that does not load without them."""
 
     first: int
@@ -89,7 +89,7 @@ class StoreTimeline:
     """
 
     store: str
-    stretches: tuple[Stretch | Gap, ...]
+    stretches: tuple[Stretch | MissingVersions, ...]
     proofs: tuple[str, ...]
     findings: tuple[tuple[str, str, bool], ...]
     left_out: int
@@ -130,7 +130,7 @@ def _timeline(whole: Plan, plan: StorePlan, most: int) -> StoreTimeline:
     )
 
 
-def _gaps(whole: Plan, plan: StorePlan) -> tuple[Gap, ...]:
+def _gaps(whole: Plan, plan: StorePlan) -> tuple[MissingVersions, ...]:
     """Returns the gaps below versions that must load; older ones break nothing."""
     if whole.target is None or whole.floor is None:
         return ()
@@ -142,11 +142,13 @@ def _gaps(whole: Plan, plan: StorePlan) -> tuple[Gap, ...]:
         until = snapshots[later] - 1 if later < len(snapshots) else whole.target
         last = min(until, whole.target)
         if above - below > 1 and last >= whole.floor:
-            gaps.append(Gap(below + 1, above - 1, last))
+            gaps.append(MissingVersions(below + 1, above - 1, last))
     return tuple(gaps)
 
 
-def _with_gaps(files: Iterable[File], gaps: tuple[Gap, ...]) -> Iterator[Stretch | Gap]:
+def _with_gaps(
+    files: Iterable[File], gaps: tuple[MissingVersions, ...]
+) -> Iterator[Stretch | MissingVersions]:
     firsts, shown = [gap.first for gap in gaps], 0
 
     def passed(file: File) -> int:

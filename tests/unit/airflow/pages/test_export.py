@@ -1,6 +1,7 @@
 import csv
 import io
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,13 @@ from statemaint.airflow.pages.fleet import QueryRecord, Row, fleet
 NOW = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
 
 
-def record(query: str, owner: str = "streaming", **figures: object) -> QueryRecord:
-    found = {"target": 25, "committed": 24, "partitions": 4, "committed_at": NOW.timestamp()}
+def record(query: str, owner: str = "streaming", **figures: Any) -> QueryRecord:
+    found: dict[str, Any] = {
+        "target": 25,
+        "committed": 24,
+        "partitions": 4,
+        "committed_at": NOW.timestamp(),
+    }
     read = QueryFigures(query=query, checkpoint=f"s3://lake/{query}", **{**found, **figures})
     return QueryRecord(
         f"statemaint__{query}", "", query, figures=read, looked=NOW, owner=owner, tags=("eu",)

@@ -277,7 +277,7 @@ def test_figures_of_an_earlier_build_say_nothing_about_silence() -> None:
     ],
 )
 def test_the_newest_batch_that_loads_is_unknown_where_a_task_refutes_the_plan(
-    figures: dict[str, int], batch: int | None
+    figures: dict[str, Any], batch: int | None
 ) -> None:
     assert row_of(record(**figures), NOW).loading_batch == batch
 

@@ -2,7 +2,7 @@ import pytest
 
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
-from statemaint.airflow.pages.timeline import File, Gap, StoreTimeline, timelines
+from statemaint.airflow.pages.timeline import File, MissingVersions, StoreTimeline, timelines
 from statemaint.model.policy import Policy
 from statemaint.plan.actions import Plan
 from statemaint.plan.planner import plan
@@ -18,18 +18,23 @@ def plan_of(notation: str, *, first: int, policy: Policy | None = None) -> Plan:
 def rows(found: StoreTimeline) -> list[tuple[str, str, int, str]]:
     return [
         (one.versions, "gap", 0, f"breaks {one.broken}")
-        if isinstance(one, Gap)
+        if isinstance(one, MissingVersions)
         else (one.versions, one.first.kind, len(one.files), one.first.fate)
         for one in found.stretches
     ]
 
 
 def files(found: StoreTimeline) -> list[File]:
-    return [file for one in found.stretches if not isinstance(one, Gap) for file in one.files]
+    return [
+        file
+        for one in found.stretches
+        if not isinstance(one, MissingVersions)
+        for file in one.files
+    ]
 
 
 def reasons(found: StoreTimeline) -> list[str]:
-    return [one.first.why for one in found.stretches if not isinstance(one, Gap)]
+    return [one.first.why for one in found.stretches if not isinstance(one, MissingVersions)]
 
 
 def test_files_in_a_row_with_one_fate_are_one_stretch() -> None:
