@@ -64,6 +64,10 @@ class QueryFigures(_Json):
         unreported: that of partitions whose task gave no report, with the figures of `plan`.
         longest_at: the partition of the longest chain, such as `op 0 / part 3`.
         chains: the longest chain after each of the last runs, the newest last.
+        committed_at: when the newest batch was committed, in seconds since the epoch.
+        silent_after: the age of that commit, in seconds, from which the query may have stopped.
+        loads: the newest version that loads in all partitions, by the listing of the plan.
+        restart: the estimated time of the restart of the slowest partition, in seconds.
         reclaimable: the bytes that a later run deletes.
         trash_bytes: `None` when the trash could not be listed.
     """
@@ -75,6 +79,10 @@ class QueryFigures(_Json):
     success: bool | None = None
     committed: int | None = None
     target: int | None = None
+    committed_at: float | None = None
+    silent_after: float = 0.0
+    loads: int | None = None
+    restart: float | None = None
     partitions: int = 0
     blocked: int = 0
     unreported: int = 0
@@ -174,6 +182,7 @@ def figures_json(
             **sums,
             "partitions": len(units),
             "blocked": sum(unit.chain is None for unit in units),
+            "restart": max((unit.seconds for unit in units), default=None),
             "longest": longest.chain if longest else None,
             "longest_at": str(longest.id) if longest and longest.chain else None,
             "codes": sorted({finding["code"] for finding in findings}),
@@ -223,6 +232,9 @@ def figures_of_run(
         "success": success,
         "committed": plan.committed,
         "target": plan.target,
+        "committed_at": plan.committed_at,
+        "silent_after": plan.silent_after,
+        "loads": plan.loads,
         "unreported": len(silent),
         "chains": [point.chain for point in few.points[-_SPARK:]],
         "damage": plan.counts[0],

@@ -9,8 +9,8 @@ from airflow.sdk import BaseOperatorLink
 
 from statemaint.airflow.names import page_address
 
-# The setting with the dashboard's address, `[statemaint] dashboard_url`.
-_SECTION, _OPTION = "statemaint", "dashboard_url"
+# Airflow's section with the addresses of other pages.
+_SECTION = "statemaint"
 
 
 @attrs.define
@@ -54,9 +54,24 @@ class DashboardLink(BaseOperatorLink):
     name = "Dashboard"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        address: str = conf.get(_SECTION, _OPTION, fallback="")
-        query = self.query or _query_of(operator, ti_key)
-        return address.replace("{query}", quote(query, safe=""))
+        return dashboard_of(self.query or _query_of(operator, ti_key))
+
+
+def dashboard_of(query: str) -> str:
+    """Returns the address of a query's dashboard; empty without the setting."""
+    return _address("dashboard_url").replace("{query}", quote(query, safe=""))
+
+
+def silence_of(query: str) -> str:
+    """Returns the address of Alertmanager's form of a silence, filled in; empty without one."""
+    manager = _address("alertmanager_url").rstrip("/")
+    matcher = quote(f'{{query="{query}"}}', safe="")
+    return f"{manager}/#/silences/new?filter={matcher}" if manager else ""
+
+
+def _address(option: str) -> str:
+    address: str = conf.get(_SECTION, option, fallback="")
+    return address if address.startswith(("https://", "http://")) else ""
 
 
 def links(query: str = "") -> tuple[BaseOperatorLink, ...]:

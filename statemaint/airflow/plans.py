@@ -4,9 +4,7 @@ An XCom `statemaint_plan` of `plan` in a dry run, a repair, a rollback or an und
 describes it. Of a plan that is too large it has the counts, the largest files and the first steps.
 """
 
-import csv
 import json
-from io import StringIO
 from itertools import accumulate
 from typing import Any, Literal
 from urllib.parse import quote
@@ -14,6 +12,7 @@ from urllib.parse import quote
 from airflow.configuration import conf
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from statemaint.airflow.texts import as_csv
 from statemaint.plan.actions import Plan
 from statemaint.plan.recovery.recovery_plan import RecoveryPlan, UndoPlan
 from statemaint.report.summary import Group, Step, groups, largest, steps_of
@@ -22,8 +21,6 @@ PLAN = "statemaint_plan"
 """The key of the XCom."""
 MOST_BYTES = 2_000_000
 _MOST_GROUPS = 500
-# A spreadsheet runs a cell that begins with one of these.
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
 class KeptPlan(BaseModel):
@@ -103,16 +100,9 @@ def difference(before: KeptPlan, after: KeptPlan) -> dict[str, list[Step]]:
 
 
 def plan_csv(plan: KeptPlan) -> str:
-    """Returns the steps of a plan as CSV; no cell is a formula for a spreadsheet."""
-    out = StringIO()
-    writer = csv.writer(out)
-    writer.writerow((*Step._fields, "meaning"))
-    writer.writerows(map(_cell, (*step, step.meaning)) for step in plan.actions)
-    return out.getvalue()
-
-
-def _cell(value: object) -> object:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULAS) else value
+    """Returns the steps of a plan as CSV."""
+    steps = ((*step, step.meaning) for step in plan.actions)
+    return as_csv([(*Step._fields, "meaning"), *steps])
 
 
 def plan_json(plan: KeptPlan) -> dict[str, Any]:

@@ -81,6 +81,15 @@ def _config() -> dict[str, Any]:
                 "type": "string",
                 "example": "https://grafana.example.com/d/statemaint?var-query={query}",
                 "default": "",
-            }
+            },
+            "alertmanager_url": {
+                "description": (
+                    "The address of Alertmanager, for a link to a silence of a query's alerts."
+                ),
+                "version_added": "0.1.0",
+                "type": "string",
+                "example": "https://alertmanager.example.com",
+                "default": "",
+            },
         },
     }

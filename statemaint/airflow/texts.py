@@ -1,5 +1,7 @@
 """The texts of a run: its logs, its note for an operator, and what to do next. Pure."""
 
+import csv
+import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +31,8 @@ _COLUMNS = (
 
 # Airflow's notes hold a thousand characters.
 _MOST_CHARACTERS = 1000
+# A spreadsheet runs a cell that begins with one of these.
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 _RUNBOOK = "docs/runbook.md"
 
 # Another build may have found what this one has no code for.
@@ -234,3 +238,15 @@ def cut(lines: Sequence[str]) -> str:
     if len(text) <= _MOST_CHARACTERS:
         return text
     return text[: _MOST_CHARACTERS - 4].rstrip() + " ..."
+
+
+def as_csv(rows: Iterable[Iterable[object]]) -> str:
+    """Returns rows as CSV, in which no cell is a formula for a spreadsheet; lists are words."""
+    text = io.StringIO()
+    csv.writer(text).writerows(map(_cell, row) for row in rows)
+    return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    value = " ".join(map(str, value)) if isinstance(value, list) else value
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULAS) else value

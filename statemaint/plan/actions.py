@@ -231,6 +231,7 @@ class Plan(Displayed):
     request: Request = field(default_factory=Request)
     unclassified: tuple[Kept, ...] = ()
     commit: Entry | None = None
+    silent_after: float = 0.0  # the age of `commit` from which the query may have stopped
     counts: Mapping[int, int] = field(default_factory=dict)  # of each batch, once repartitioned
     pins: tuple[Pin, ...] = ()
     verdict: Verdict = Verdict.HEALTHY
@@ -258,11 +259,23 @@ class Plan(Displayed):
         """Returns the number of versions from floor to target that load in all of its stores."""
         if self.floor is None or self.target is None:
             return 0
+        return sum(1 for _ in self._loadable(self.floor, self.target))
+
+    @property
+    def newest_loadable(self) -> int | None:
+        """Returns the newest version up to the target that loads in all of its stores."""
+        if self.target is None:
+            return None
+        if next(self._loadable(self.target, self.target), None):
+            return self.target
+        return max(self._loadable(1, self.target), default=None)
+
+    def _loadable(self, first: int, last: int) -> Iterator[int]:
         loads = Counter[int]()
         for store in (plan.store for plan in self.stores):
-            versions = store.versions.loadable(self.floor, self.target)
+            versions = store.versions.loadable(first, last)
             loads.update(version for version in versions if asks(self.counts, store.id, version))
-        return sum(1 for version, count in loads.items() if count == self._needed(version))
+        return (version for version, count in loads.items() if count == self._needed(version))
 
     def _needed(self, version: int) -> int:
         if not self.counts:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from statemaint.errors import ConfigError
 from statemaint.listing import Entry
+from statemaint.model.cadence import silent_after
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.pins import Pin
@@ -73,6 +74,7 @@ def plan(
             Kept(entry, KeepReason.NOT_STATE) for entry in sorted(checkpoint.unclassified)
         ),
         commit=checkpoint.commit,
+        silent_after=silent_after(checkpoint.commit_times.values()),
         counts=checkpoint.counts,
         pins=pins,
         verdict=verdict_by_names(checkpoint, (*checkpoint.findings, *of_stores)),

@@ -190,6 +190,8 @@ class Query(_Strict):
     """The savepoints of the query, by its DAG or by `statemaint savepoint NAME`."""
     owner: Text | None = None
     """The owner of the tasks in Airflow."""
+    contact: Text | None = None
+    """Whom to ask about the query, shown on its page: an https address, a mail address, or text."""
     tags: Annotated[tuple[Tag, ...], Field(strict=False)] = ()
     """More tags for the DAG, beside `statemaint`."""
     pool: Text = DEFAULT_POOL

@@ -129,6 +129,8 @@ class PlanSummary:
         scope: the restriction of the run, in words; empty without one.
         facts: the facts of the partitions without a task, for the metrics.
         withheld: their due snapshots that are not written.
+        committed_at: the storage's time of the newest commit; `silent_after` as in the plan.
+        loads: the newest version that loads in all stores.
     """
 
     committed: int | None = None
@@ -140,6 +142,9 @@ class PlanSummary:
     scope: str = ""
     facts: RunFacts | None = None
     withheld: tuple[Waiting, ...] = ()
+    committed_at: float | None = None
+    silent_after: float = 0.0
+    loads: int | None = None
 
     @classmethod
     def of(cls, plan: Plan, findings: Iterable[Finding], **more: Any) -> Self:
@@ -150,6 +155,9 @@ class PlanSummary:
             target=plan.target,
             findings=tuple(findings_json(findings)),
             counts=(damage, len(plan.findings) - damage),
+            committed_at=plan.commit.modified if plan.commit else None,
+            silent_after=plan.silent_after,
+            loads=plan.newest_loadable,
             **more,
         )
 

@@ -2,6 +2,10 @@
 
     /statemaint/queries                              all queries whose DAG the user may read
     /statemaint/queries/{query}                      leads to the page of a query
+    /statemaint/export?format=csv                    the same, or those that a filter leaves, as
+                                                     `csv` or `json`
+    /statemaint/activity                             the runs under way of these DAGs, as JSON
+    /statemaint/dags/{dag_id}/activity               those of one DAG
     /statemaint/dags/{dag_id}                        one query, as its last run left it; `?live=1`
                                                      scans its checkpoint
     /statemaint/dags/{dag_id}/runs                   the runs in its ledger, a part of that page
@@ -37,9 +41,12 @@ from statemaint.airflow.names import (
     ROLLBACK_DAG,
     UNDO_DAG,
     VERIFY_DAG,
+    query_of,
     savepoint_id,
 )
-from statemaint.airflow.pages import contents, plans
+from statemaint.airflow.pages import contents, export, plans
+from statemaint.airflow.pages.acknowledgements import acknowledgements
+from statemaint.airflow.pages.activity import activity
 from statemaint.airflow.pages.fleet import QueryRecord, fleet
 from statemaint.airflow.pages.query import undo_button
 from statemaint.airflow.pages.records import details, handover, records
@@ -69,7 +76,9 @@ _HEADERS = {
 }
 _STATIC = {
     **dict.fromkeys(("pages.css", "trend.css", "uPlot.min.css"), "text/css"),
-    **dict.fromkeys(("pages.js", "trend.js", "uPlot.iife.min.js"), "text/javascript"),
+    **dict.fromkeys(
+        ("pages.js", "fleet.js", "live.js", "trend.js", "uPlot.iife.min.js"), "text/javascript"
+    ),
 }
 _MAY_READ_RUNS = Depends(requires_access_dag("GET", DagAccessEntity.RUN))
 _MOST_RUNS = 25
@@ -91,6 +100,8 @@ def app() -> FastAPI:
     )
     made.get("/queries", response_class=HTMLResponse)(_queries)
     made.get("/queries/{query}")(_find)
+    made.get("/export")(_export)
+    made.get("/activity")(_activity)
     made.get("/static/{name}")(_static)
     of_dag: dict[str, Any] = {"dependencies": [_MAY_READ_RUNS]}
     made.get("/dags/{dag_id}", **of_dag, response_class=HTMLResponse)(_query)
@@ -98,6 +109,7 @@ def app() -> FastAPI:
     plan = "/dags/{dag_id}/plans/{run_id}"
     made.get(plan, **of_dag, response_class=HTMLResponse)(_plan)
     made.get(f"{plan}/diff/{{other}}", **of_dag, response_class=HTMLResponse)(_difference)
+    made.get("/dags/{dag_id}/activity", **of_dag)(_activity_of_dag)
     made.get("/dags/{dag_id}/state", **of_dag)(_state)
     partition = "/dags/{dag_id}/partitions/{operator}/{partition}"
     made.get(partition, **of_dag, response_class=HTMLResponse)(_partition)
@@ -106,12 +118,44 @@ def app() -> FastAPI:
     return made
 
 
-def _queries(user: GetUserDep, session: SessionDep) -> Response:
+def _queries(
+    user: GetUserDep,
+    session: SessionDep,
+    whole: bool = False,  # noqa: FBT001, FBT002 -- FastAPI names it
+) -> Response:
+    editable = get_auth_manager().get_authorized_dag_ids(user=user, method="PUT")
+    values = contents.of_fleet(_listed(user, session), session, editable, whole=whole)
+    return _html("queries.html", **values)
+
+
+def _export(
+    user: GetUserDep, session: SessionDep, wanted: Annotated[export.Wanted, Query()]
+) -> Response:
+    shown = export.matching(fleet(_listed(user, session), contents.now()), wanted)
+    named = {"Content-Disposition": f'attachment; filename="queries.{wanted.format}"'}
+    headers = {**_HEADERS, **named}
+    if wanted.format == "json":
+        return JSONResponse(export.documents(shown), headers=headers)
+    return Response(export.export_csv(shown), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+def _listed(user: Any, session: Session) -> list[QueryRecord]:
     readable = get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
-    listed = records(session, readable)
     # A query that is not enabled needs no DAG.
-    shown = [record for record in listed if not (record.stale and is_disabled(record.query))]
-    return _html("queries.html", **contents.of_fleet(shown))
+    return [
+        record
+        for record in records(session, readable)
+        if not (record.stale and is_disabled(record.query))
+    ]
+
+
+def _activity(user: GetUserDep, session: SessionDep) -> Response:
+    readable = get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
+    return JSONResponse(activity(session, readable, contents.now()), headers=_HEADERS)
+
+
+def _activity_of_dag(dag_id: str, session: SessionDep) -> Response:
+    return JSONResponse(activity(session, {dag_id}, contents.now(), dag_id), headers=_HEADERS)
 
 
 def _find(query: str, user: GetUserDep, session: SessionDep) -> Response:
@@ -153,7 +197,10 @@ def _query(
     # Those that the page's buttons start.
     dags = (dag_id, VERIFY_DAG, savepoint_id(record.query), REPAIR_DAG, ROLLBACK_DAG)
     refused = _refused(dags, user, session, in_file=bool(source and source.in_file))
-    values = contents.of_query(record, content, source=source, refused=refused)
+    acknowledged = acknowledgements(session, [dag_id], contents.now()).get(dag_id)
+    values = contents.of_query(
+        record, content, source=source, refused=refused, acknowledged=acknowledged
+    )
     names = sorted({other.query for other in others} - {record.query})
     runnable = [session.get(DagModel, dag) for dag in dags if dag not in refused]
     paused = {
@@ -264,13 +311,18 @@ def _explain(request: Request, error: Exception) -> Response:
     if request.url.path.endswith("/state"):
         content: dict[str, Any] = {"error": {"code": code, "detail": str(error)}}
         return JSONResponse(content, status_code=status, headers=_HEADERS)
-    template = "problem.html" if request.url.path.endswith("/runs") else "error.html"
-    return _html(template, code=code, detail=str(error), status=status)
+    if request.url.path.endswith("/runs"):
+        return _html("problem.html", code=code, detail=str(error), status=status)
+    # The user may read the DAG: its authorisation comes before any error of ours.
+    dag = "" if status == 404 else request.path_params.get("dag_id", "")  # noqa: PLR2004
+    query = request.query_params.get("query") or query_of(dag) or ""
+    return _html("error.html", code=code, detail=str(error), status=status, dag=dag, query=query)
 
 
 def _refuse(_request: Request, _error: Exception) -> Response:
     # Nothing of the address is repeated.
-    return _html("error.html", code="ADDRESS", detail="There is no such page.", status=422)
+    detail = "There is no such page."
+    return _html("error.html", code="ADDRESS", detail=detail, status=422, dag="", query="")
 
 
 def _html(template: str, *, status: int = 200, **values: Any) -> Response:

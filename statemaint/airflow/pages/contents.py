@@ -5,16 +5,36 @@ Nothing is written.
 
 import zlib
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from airflow.configuration import conf
+from sqlalchemy.orm import Session
 
 from statemaint.airflow.figures import FindingRow, figures_json, read_figures, withheld_texts
-from statemaint.airflow.pages.fleet import Details, QueryRecord, fleet, row_of, totals
-from statemaint.airflow.pages.query import advise, buttons, commands, heat_map, worst_units
+from statemaint.airflow.links import dashboard_of, silence_of
+from statemaint.airflow.names import VERIFY_DAG
+from statemaint.airflow.pages.acknowledgements import acknowledgements
+from statemaint.airflow.pages.fleet import (
+    Acknowledgement,
+    Details,
+    QueryRecord,
+    fleet,
+    row_of,
+    totals,
+    with_acknowledgements,
+)
+from statemaint.airflow.pages.query import (
+    advise,
+    buttons,
+    commands,
+    contact_link,
+    heat_map,
+    worst_units,
+)
 from statemaint.airflow.pages.sources import CheckpointSource
 from statemaint.airflow.pages.timeline import timelines
 from statemaint.airflow.pages.trend import history
@@ -30,6 +50,8 @@ from statemaint.scan.handover import Handover
 from statemaint.storage import Storage
 
 Values = dict[str, Any]
+# The script loads the others afterwards: HTML of thousands of rows takes a second to make.
+FIRST_ROWS = 1_000
 
 
 def now() -> datetime:
@@ -40,9 +62,25 @@ def root() -> str:
     return urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
 
 
-def of_fleet(records: Sequence[QueryRecord]) -> Values:
+def of_fleet(
+    records: Sequence[QueryRecord],
+    session: Session,
+    editable: AbstractSet[str],
+    *,
+    whole: bool = False,
+) -> Values:
+    """Returns the rows of queries, at first the worst; those of editable DAGs can be selected."""
     rows = fleet(records, now())
-    return {"rows": rows, "totals": totals(rows)}
+    worst = [row.record.dag for row in rows if row.attention]
+    rows = with_acknowledgements(rows, acknowledgements(session, worst, now()))
+    shown = rows if whole else rows[:FIRST_ROWS]
+    return {
+        "rows": shown,
+        "rest": len(rows) - len(shown),
+        "totals": totals(rows),
+        "editable": editable,
+        "verify": VERIFY_DAG,
+    }
 
 
 def of_query(
@@ -51,14 +89,22 @@ def of_query(
     *,
     source: CheckpointSource | None,
     refused: Mapping[str, str],
+    acknowledged: Acknowledgement | None = None,
 ) -> Values:
     policy = source.policy if source else PRESETS["safe"]
     row, saved = row_of(record, now()), known.savepoint
+    contact = source.contact if source else ""
     if record.invalid is not None:
         refused = {**refused, record.dag: "The entry in the queries file is not valid."}
     checkpoint = source.checkpoint if source else row.figures.checkpoint
     return {
         "row": row,
+        "acknowledged": acknowledged,
+        "contact": contact,
+        "contact_link": contact_link(contact),
+        "dashboard": dashboard_of(record.query),
+        "silence": silence_of(record.query),
+        "failed_task": known.failed_task,
         "checkpoint": checkpoint,
         "map": heat_map(known.units, policy.min_deltas_for_snapshot),
         "units": len(known.units),
@@ -98,6 +144,9 @@ def looked_at_now(
         "checkpoint": storage.root,
         "committed": plan.committed,
         "target": plan.target,
+        "committed_at": plan.commit.modified if plan.commit else None,
+        "silent_after": plan.silent_after,
+        "loads": plan.newest_loadable,
         "damage": damage,
         "notices": len(plan.findings) - damage,
         "withheld": withheld_texts(by_reason(plan.withheld)),

@@ -1,19 +1,24 @@
 """The facts of a query, and the page with all queries: one row for each, the worst first. Pure."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from enum import Enum
+from functools import cached_property
+from urllib.parse import quote
 
 from statemaint.airflow.figures import FindingRow, QueryFigures
 from statemaint.airflow.names import FILE_DAG, missing_pool
-from statemaint.airflow.pages.render import ago, ahead, stamp
+from statemaint.airflow.pages.query import compact_conf
+from statemaint.airflow.pages.render import ago, ahead, span, stamp
 from statemaint.airflow.pages.trend import sparkline
 from statemaint.model.findings import NOTICES
+from statemaint.model.ids import batch_of
 from statemaint.model.verdict import Verdict
 from statemaint.report.facts import Unit
 from statemaint.report.record import LastSavepoint
 from statemaint.report.trend import Point
+from statemaint.storage import storage_of
 from statemaint.wording import counted
 
 # Older figures are marked, as most queries are maintained at least once a day.
@@ -57,6 +62,7 @@ class QueryRecord:
         looked: when they were made.
         looked_in: the run that left them, by its key in the database.
         failed: why a later run looked at nothing.
+        owner: that of the DAG's tasks; `tags` are those of the DAG, without ours.
     """
 
     dag: str
@@ -73,17 +79,33 @@ class QueryRecord:
     looked: datetime | None = None
     looked_in: int | None = None
     failed: str | None = None
+    owner: str = ""
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """That somebody works on the queries of a DAG, until a time."""
+
+    until: datetime
+    text: str
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """The other contents of the page of one query; its DAG's last runs, the newest first."""
+    """The other contents of the page of one query; its DAG's last runs, the newest first.
+
+    Attributes:
+        failed_task: the task that failed in the last run, and its index among mapped ones.
+    """
 
     units: tuple[Unit, ...] = ()
     findings: tuple[FindingRow, ...] = ()
     runs: tuple[AirflowRun, ...] = ()
     savepoint: LastSavepoint | None = None
     trend: tuple[Point, ...] = ()
+    failed_task: tuple[str, int] | None = None
 
 
 class Unjudged(Enum):
@@ -92,8 +114,9 @@ class Unjudged(Enum):
     What is not known to be maintained comes first: the queries file, then its invalid entries.
     """
 
-    MISTAKES = "Mistakes in it", "bad", 7
-    INVALID = "Not maintained", "bad", 6
+    MISTAKES = "Mistakes in it", "bad", 8
+    INVALID = "Invalid", "bad", 7
+    UNMAINTAINED = "Not maintained", "bad", 6
     NEVER = "Not looked at", "warn", Verdict.UNKNOWN.rank
 
     @property
@@ -131,13 +154,16 @@ class Outcome:
     when: str
     stamp: str
     run: str | None
+    sort: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Row:
     """One query of the page.
 
     Attributes:
+        silence: since when it has committed nothing, in words; empty if that is usual.
+        acknowledged: that somebody works on it, and until when.
         figures: zeros if there are none, as `known` states.
         old: whether they are older than `OLD`, or than the last run.
         next: when the next run is due, in words.
@@ -151,10 +177,59 @@ class Row:
     age: str
     old: bool
     next: str
+    silence: str = ""
+    acknowledged: Acknowledgement | None = None
 
     @property
     def attention(self) -> bool:
-        return self.verdict.mark in ("bad", "warn") or self.outcome.mark == "bad"
+        bad = self.verdict.mark in ("bad", "warn") or self.outcome.mark == "bad"
+        return bad or bool(self.silence)
+
+    @property
+    def committed_at(self) -> datetime | None:
+        return _moment(self.figures.committed_at)
+
+    @property
+    def loading_batch(self) -> int | None:
+        """Returns the newest batch that loads; `None` if only reading the files can tell."""
+        figures = self.figures
+        refuted = figures.judged is Verdict.BROKEN and figures.loads == figures.target
+        return None if figures.loads is None or refuted else batch_of(figures.loads)
+
+    @property
+    def address(self) -> str:
+        """Returns the address of its page, below that of the pages."""
+        return f"dags/{quote(self.record.dag, safe='')}?query={quote(self.record.query, safe='')}"
+
+    @property
+    def run_path(self) -> str:
+        """Returns the address of its last run, below that of Airflow's DAGs."""
+        return f"{quote(self.record.dag, safe='')}/runs/{quote(self.outcome.run or '', safe='')}"
+
+    @property
+    def conf(self) -> str:
+        """Returns the configuration that compacts it; empty if its DAG does not take one."""
+        record = self.record
+        if record.group or record.stale or record.invalid is not None:
+            return ""
+        return compact_conf(record.dag, record.query)
+
+    @cached_property
+    def groups(self) -> Mapping[str, tuple[str, ...]]:
+        """Returns its groups: by owner, by tag, by the storage of its checkpoint."""
+        place, owner = self.figures.checkpoint, self.record.owner
+        return {
+            "owner": (owner,) if owner else (),
+            "tag": self.record.tags,
+            "storage": (_storage(place),) if place else (),
+        }
+
+    @cached_property
+    def text(self) -> str:
+        """Returns the text that a filter searches, in lower case."""
+        groups = (name for names in self.groups.values() for name in names)
+        words = (self.record.query, self.verdict.label, self.verdict.why, self.outcome.text)
+        return " ".join((*words, self.silence, *self.figures.codes, *groups, self.next)).lower()
 
     @property
     def chains(self) -> tuple[str, str] | None:
@@ -170,7 +245,7 @@ class Row:
         figures = self.figures
         failed = self.outcome.mark == "bad"
         weight = (-figures.damage, -figures.replay_bytes, -figures.notices)
-        return (self.verdict.rank, not failed, *weight, self.record.query)
+        return (self.verdict.rank, not failed, not self.silence, *weight, self.record.query)
 
 
 def fleet(records: Iterable[QueryRecord], now: datetime) -> tuple[Row, ...]:
@@ -190,6 +265,17 @@ def row_of(record: QueryRecord, now: datetime) -> Row:
         age=ago(record.looked, now),
         old=_is_old(record, now),
         next=_next(record, now),
+        silence=_silence(record),
+    )
+
+
+def with_acknowledgements(
+    rows: Iterable[Row], acknowledged: Mapping[str, Acknowledgement]
+) -> tuple[Row, ...]:
+    """Returns the rows with the acknowledgements of their DAGs."""
+    return tuple(
+        replace(row, acknowledged=held) if (held := acknowledged.get(row.record.dag)) else row
+        for row in rows
     )
 
 
@@ -200,7 +286,10 @@ def totals(rows: Sequence[Row]) -> dict[str, int]:
     summed = ("partitions", "bytes", "replay_bytes", "reclaimable", "trash_bytes")
     return {
         "queries": len(rows),
-        "broken": sum(row.verdict.mark == "bad" for row in rows),
+        "broken": states.count(Verdict.BROKEN),
+        "invalid": states.count(Unjudged.INVALID),
+        "unmaintained": states.count(Unjudged.UNMAINTAINED),
+        "silent": sum(bool(row.silence) for row in rows),
         "degraded": states.count(Verdict.DEGRADED),
         "unknown": sum(state in {Verdict.UNKNOWN, Unjudged.NEVER} for state in states),
         "failed": sum(row.outcome.mark == "bad" for row in rows),
@@ -215,13 +304,13 @@ def verdict(record: QueryRecord) -> Judged:
         return Judged(Unjudged.MISTAKES if of_file else Unjudged.INVALID, record.invalid)
     if record.stale:
         return Judged(
-            Unjudged.INVALID,
+            Unjudged.UNMAINTAINED,
             f"Airflow has deactivated the DAG {record.dag}, as no DAG file defines it any more: "
             "nothing maintains the query. If it was removed on purpose, "
             f"`airflow dags delete {record.dag}`.",
         )
     if record.missing_pool is not None:
-        return Judged(Unjudged.INVALID, missing_pool(record.missing_pool))
+        return Judged(Unjudged.UNMAINTAINED, missing_pool(record.missing_pool))
     figures = record.figures
     unplanned = figures and not figures.partitions and figures.failure
     if failed := record.failed or unplanned:
@@ -271,7 +360,8 @@ def outcome(run: AirflowRun | None, now: datetime) -> Outcome:
     marks = {"success": "good", "failed": "bad"}
     text = f"{run.state}, dry run" if run.dry else run.state
     age = ago(when, now) if when else ""
-    return Outcome(text, marks.get(run.state, "plain"), age, stamp(when), run.id)
+    sort = int(when.timestamp()) if when else 0
+    return Outcome(text, marks.get(run.state, "plain"), age, stamp(when), run.id, sort)
 
 
 def _is_old(record: QueryRecord, now: datetime) -> bool:
@@ -280,6 +370,24 @@ def _is_old(record: QueryRecord, now: datetime) -> bool:
     ended = record.last.ended if record.last else None
     missed = ended is not None and ended - record.looked > timedelta(minutes=5)
     return missed or now - record.looked > OLD
+
+
+def _silence(record: QueryRecord) -> str:
+    """Returns for how long the query had committed nothing when it was looked at."""
+    figures = record.figures
+    if not (figures and figures.committed_at and figures.silent_after and record.looked):
+        return ""
+    age = record.looked.timestamp() - figures.committed_at
+    return f"no commit for {span(age)}" if age >= figures.silent_after else ""
+
+
+def _storage(checkpoint: str) -> str:
+    # Local paths are not looked up: the API server may not even have them.
+    return storage_of(checkpoint) if "://" in checkpoint else "local disk"
+
+
+def _moment(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
 def _next(record: QueryRecord, now: datetime) -> str:

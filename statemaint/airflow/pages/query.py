@@ -1,8 +1,10 @@
 """The page of one query: the heat map of its partitions, its findings, its actions. Pure."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from statemaint.airflow import texts
@@ -23,6 +25,8 @@ from statemaint.wording import command
 MOST_CELLS = 4_000
 MOST_WORST = 20
 BROKEN = "x"
+_COMPACT = json.dumps({"force_snapshot": True})
+_MAIL = re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +87,11 @@ class Button:
 
 def heat_map(units: Sequence[Unit], limit: int) -> HeatMap:
     shown = sorted(sorted(units, key=badness)[:MOST_CELLS])
-    most = max((unit.bytes for unit in units), default=0)
+    sizes = [unit.bytes for unit in units]
+    usual, most = median(sizes or [0]), max(sizes, default=0)
     operators: dict[int, list[Cell]] = {}
     for unit in shown:
-        operators.setdefault(unit.operator, []).append(_cell(unit, limit, most))
+        operators.setdefault(unit.operator, []).append(_cell(unit, limit, usual, most))
     return HeatMap(operators, len(units) - len(shown), limit)
 
 
@@ -96,23 +101,36 @@ def badness(unit: Unit) -> tuple[Any, ...]:
 
 
 def worst_units(units: Iterable[Unit]) -> tuple[Unit, ...]:
-    return tuple(sorted(units, key=badness)[:MOST_WORST])
+    """Returns the worst partitions; one without a chain, a finding or waste is not among them."""
+    poor = [
+        unit for unit in units if unit.chain != 0 or unit.reclaimable or unit.damage or unit.notices
+    ]
+    return tuple(sorted(poor, key=badness)[:MOST_WORST])
 
 
-def _cell(unit: Unit, limit: int, most: int) -> Cell:
+def _cell(unit: Unit, limit: int, usual: float, most: int) -> Cell:
     findings = unit.damage + unit.notices
     chain, by_chain = "no", BROKEN
     if unit.chain is not None:
         thresholds = (limit, 2 * limit, 5 * limit, 20 * limit)
         chain, by_chain = str(unit.chain), str(sum(unit.chain > step for step in thresholds))
-    # Relative to the largest: each level of sizes is a tenth of the next.
-    by_bytes = str(sum(unit.bytes * 10**power > most for power in (3, 2, 1, 0.3)))
+    # Relative to the largest, where each level is a tenth of the next; a usual size is never high.
+    by_largest = sum(unit.bytes * 10**power > most for power in (3, 2, 1, 0.3))
+    by_median = 1 + sum(unit.bytes > times * usual for times in (2, 5, 20))
+    by_bytes = str(min(by_largest, by_median))
     by_findings = BROKEN if unit.damage else "2" if unit.notices else "0"
     return Cell(
         unit,
         (by_chain, by_bytes, by_findings),
         (chain, size(unit.bytes), str(findings or "none")),
     )
+
+
+def contact_link(contact: str) -> str:
+    """Returns the address of a contact that is one, of https or of mail; empty for other text."""
+    if contact.startswith(("https://", "mailto:")):
+        return contact
+    return f"mailto:{contact}" if _MAIL.fullmatch(contact) else ""
 
 
 def advise(findings: Sequence[FindingRow], checkpoint: str) -> tuple[Advice, ...]:
@@ -133,6 +151,18 @@ def advise(findings: Sequence[FindingRow], checkpoint: str) -> tuple[Advice, ...
     )
 
 
+def compact_conf(dag: str, query: str) -> str:
+    """Returns the configuration of a run that compacts a query, as JSON."""
+    return (
+        json.dumps({"force_snapshot": True, **_only(dag, query)}) if is_together(dag) else _COMPACT
+    )
+
+
+def _only(dag: str, query: str) -> dict[str, Any]:
+    # The DAG of several queries runs for this one only.
+    return {"queries": [query]} if is_together(dag) else {}
+
+
 def buttons(dag: str, query: str, *, own: bool, refused: dict[str, str]) -> tuple[Button, ...]:
     """Returns the buttons of a query.
 
@@ -149,8 +179,7 @@ def buttons(dag: str, query: str, *, own: bool, refused: dict[str, str]) -> tupl
         return Button(label, dag, json.dumps(conf), refused.get(dag) or why, about, **more)
 
     why = "" if own else "The DAG has tasks other than maintenance: run it on its own page."
-    # The DAG of several queries runs for this one only.
-    only = {"queries": [query]} if is_together(dag) else {}
+    only = _only(dag, query)
     return (
         button(
             "Dry run", dag, {"dry_run": True, **only}, "Shows the plan, changes nothing.", why=why

@@ -35,7 +35,7 @@ from statemaint.report.record import LastSavepoint
 from statemaint.report.task import loaded
 
 _SCHEME, _FINDINGS = names.asset_uri(""), names.findings_uri("").rpartition("/")[2]
-_INVALID = "statemaint-invalid"
+_TAG, _INVALID = "statemaint", "statemaint-invalid"
 _HANDOVER = "handover"
 # The tasks of a run that leave something for the pages.
 _TASKS = ("plan", "report")
@@ -50,6 +50,7 @@ _DAG = select(
     DagModel.timetable_summary,
     DagModel.description,
     DagModel.is_stale,
+    DagModel.owners,
 )
 _RUN = select(
     DagRun.dag_id,
@@ -94,9 +95,15 @@ def records(session: Session, readable: Iterable[str], dag: str | None = None) -
         for (name, group, query, *_), row in figures.items()
         if name in gone and (read := read_figures(row.value))
     }
+    tags = _tags(session, dag)
     pools = dict(session.execute(_missing_pools(dag)).all())
     made = [_record(dags[name], group, query, last, figures) for name, group, query in places]
-    made = [replace(record, missing_pool=pools.get(record.dag)) for record in made]
+    made = [
+        replace(record, missing_pool=pools.get(record.dag), tags=tags.get(record.dag, ()))
+        if record.dag in pools or record.dag in tags
+        else record
+        for record in made
+    ]
     made += [_mistake(dags[name], last) for name in invalid & active]
     maintained = {record.query for record in made if not record.stale}
     shown = (record for record in made if not record.stale or record.query not in maintained)
@@ -109,7 +116,19 @@ def details(session: Session, record: QueryRecord) -> Details:
     runs = tuple(map(_run, session.execute(listed)))
     # The newest run has left a trend, even if it has looked at nothing.
     trend = read_points(_value(session, record, TREND, [run.id for run in runs]))
-    return Details(*read, runs, _savepoint(session, record.query), trend)
+    failed = _failed_task(session, record)
+    return Details(*read, runs, _savepoint(session, record.query), trend, failed)
+
+
+def _failed_task(session: Session, record: QueryRecord) -> tuple[str, int] | None:
+    if record.last is None or record.last.state != "failed":
+        return None
+    task = TaskInstance
+    of_run = (task.dag_id == record.dag) & (task.run_id == record.last.id)
+    failed = select(task.task_id, task.map_index).where(of_run, task.state == "failed")
+    # The first to fail: `report` fails because others have.
+    row = session.execute(failed.order_by(task.end_date, task.map_index).limit(1)).first()
+    return (row.task_id, row.map_index) if row else None
 
 
 def _savepoint(session: Session, query: str) -> LastSavepoint | None:
@@ -158,7 +177,17 @@ def _outlets(dag: str | None) -> Any:
     return _of_dag(selected, reference.dag_id, dag)
 
 
-def _ours(dag: str | None) -> Any:
+def _tags(session: Session, dag: str | None) -> dict[str, tuple[str, ...]]:
+    selected = _of_dag(select(DagTag.dag_id, DagTag.name), DagTag.dag_id, dag)
+    theirs = selected.where(DagTag.name != _TAG).order_by(DagTag.name)
+    tags: dict[str, tuple[str, ...]] = {}
+    for row in session.execute(theirs):
+        tags[row.dag_id] = (*tags.get(row.dag_id, ()), row.name)
+    return tags
+
+
+def ours(dag: str | None) -> Any:
+    """Selects the ids of the DAGs that maintain queries, or did, or one of them."""
     ours = _outlets(dag).with_only_columns(TaskOutletAssetReference.dag_id)
     stale = _of_dag(select(DagModel.dag_id).where(DagModel.is_stale), DagModel.dag_id, dag)
     return ours.union(_invalid(dag), stale).scalar_subquery()
@@ -167,7 +196,7 @@ def _ours(dag: str | None) -> Any:
 def _newest(dag: str | None) -> Any:
     # A run that was refused for its own arguments says nothing about the query.
     refused = select(XComModel.dag_run_id).where(XComModel.key == REFUSED)
-    newest = select(func.max(DagRun.id)).where(DagRun.dag_id.in_(_ours(dag)))
+    newest = select(func.max(DagRun.id)).where(DagRun.dag_id.in_(ours(dag)))
     newest = newest.where(DagRun.id.not_in(refused))
     return newest.group_by(DagRun.dag_id).scalar_subquery()
 
@@ -255,6 +284,7 @@ def _record(
         looked=row.timestamp if row else None,
         looked_in=row.dag_run_id if row else None,
         failed=str(failed.value) if failed else None,
+        owner=dag.owners or "",
     )
 
 

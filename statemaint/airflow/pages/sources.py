@@ -40,6 +40,7 @@ class CheckpointSource:
     connection: str | None
     policy: Policy
     in_file: bool
+    contact: str = ""
 
     def open(self) -> Storage:
         return open_checkpoint(self.checkpoint, self.connection)
@@ -55,7 +56,9 @@ def source_of(dag: str, query: str, session: Session) -> CheckpointSource:
     entry = reading.queries.get(query)
     if entry and dag == (together_id(entry.together) if entry.together else dag_id(query)):
         policy = reading.policy_of(query)
-        return CheckpointSource(entry.checkpoint, entry.connection, policy, in_file=True)
+        return CheckpointSource(
+            entry.checkpoint, entry.connection, policy, in_file=True, contact=entry.contact or ""
+        )
     stored = SerializedDagModel.get(dag, session=session)
     for about in _descriptions(stored.data if stored else None):
         if about.get("query") == query:

@@ -1,13 +1,15 @@
 """The files of one partition, in the order of their versions, each with its fate. Pure."""
 
-from collections.abc import Iterator
+from bisect import bisect
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from statemaint.listing import Entry
 from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, TempFile, classify_any
 from statemaint.plan.actions import Attest, Delete, Plan, StorePlan, WriteSnapshot
 from statemaint.plan.withheld import by_reason
+from statemaint.wording import counted
 
 # A partition may have a hundred thousand files; a page with all of them is useless.
 MOST_FILES = 2_000
@@ -51,8 +53,28 @@ class Stretch:
         versions = [file.version for file in self.files if file.version is not None]
         if not versions:
             return ""
-        first, last = min(versions), max(versions)
-        return str(first) if first == last else f"{first} to {last}"
+        return _versions(min(versions), max(versions))
+
+
+@dataclass(frozen=True, slots=True)
+class MissingVersions:
+    """Versions without a file, and the last version that does not load without them."""
+
+    first: int
+    last: int
+    breaks: int
+
+    @property
+    def versions(self) -> str:
+        return _versions(self.first, self.last)
+
+    @property
+    def count(self) -> str:
+        return counted(self.last - self.first + 1, "delta")
+
+    @property
+    def broken(self) -> str:
+        return _versions(self.first, self.breaks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +82,14 @@ class StoreTimeline:
     """The files of one store, by version.
 
     Attributes:
+        stretches: the files, and the gaps that stop a version from loading.
         proofs: the files that a run would verify, each with the reason.
         left_out: the number of files that are not shown.
         withheld: why its due snapshots are not written.
     """
 
     store: str
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[Stretch | MissingVersions, ...]
     proofs: tuple[str, ...]
     findings: tuple[tuple[str, str, bool], ...]
     left_out: int
@@ -74,7 +97,7 @@ class StoreTimeline:
 
     @property
     def files(self) -> int:
-        return sum(len(stretch.files) for stretch in self.stretches)
+        return sum(len(part.files) for part in self.stretches if isinstance(part, Stretch))
 
 
 def timelines(plan: Plan, *, most: int = MOST_FILES) -> tuple[StoreTimeline, ...]:
@@ -82,18 +105,18 @@ def timelines(plan: Plan, *, most: int = MOST_FILES) -> tuple[StoreTimeline, ...
 
     At most the `most` newest state files of a store are shown, and as many others.
     """
-    return tuple(_timeline(store, most) for store in plan.stores)
+    return tuple(_timeline(plan, store, most) for store in plan.stores)
 
 
-def _timeline(plan: StorePlan, most: int) -> StoreTimeline:
+def _timeline(whole: Plan, plan: StorePlan, most: int) -> StoreTimeline:
     files = sorted(_files(plan), key=_place)
     state = [file for file in files if file.kind in _STATE]
     others = [file for file in files if file.kind not in _STATE]
     shown = [*state[-most:], *others[:most]]
-    stretches = groupby(shown, lambda file: (file.kind, file.fate, file.why))
+    gaps = _gaps(whole, plan) if plan.halted else ()
     return StoreTimeline(
         store=plan.store.id.store,
-        stretches=tuple(Stretch(tuple(alike)) for _, alike in stretches),
+        stretches=tuple(_with_gaps(shown, gaps)),
         proofs=tuple(
             f"{action.path.rpartition('/')[2]} is verified because {action.reason.meaning}"
             for action in plan.actions
@@ -105,6 +128,43 @@ def _timeline(plan: StorePlan, most: int) -> StoreTimeline:
         left_out=len(files) - len(shown),
         withheld=tuple(map(str, by_reason(plan.withheld))),
     )
+
+
+def _gaps(whole: Plan, plan: StorePlan) -> tuple[MissingVersions, ...]:
+    """Returns the gaps below versions that must load; older ones break nothing."""
+    if whole.target is None or whole.floor is None:
+        return ()
+    snapshots = sorted(plan.store.versions.snapshots)
+    present = [version for version in plan.store.versions.all if version <= whole.target]
+    gaps = []
+    for below, above in pairwise((0, *present, whole.target + 1)):
+        later = bisect(snapshots, below)
+        until = snapshots[later] - 1 if later < len(snapshots) else whole.target
+        last = min(until, whole.target)
+        if above - below > 1 and last >= whole.floor:
+            gaps.append(MissingVersions(below + 1, above - 1, last))
+    return tuple(gaps)
+
+
+def _with_gaps(
+    files: Iterable[File], gaps: tuple[MissingVersions, ...]
+) -> Iterator[Stretch | MissingVersions]:
+    firsts, shown = [gap.first for gap in gaps], 0
+
+    def passed(file: File) -> int:
+        # Other files come after the state, and so after every gap.
+        return bisect(firsts, file.version or 0) if file.kind in _STATE else len(gaps)
+
+    rows = groupby(files, lambda file: (passed(file), file.kind, file.fate, file.why))
+    for (below, *_), alike in rows:
+        yield from gaps[shown:below]
+        shown = max(shown, below)
+        yield Stretch(tuple(alike))
+    yield from gaps[shown:]
+
+
+def _versions(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first} to {last}"
 
 
 def _files(plan: StorePlan) -> Iterator[File]:

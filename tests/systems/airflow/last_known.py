@@ -45,7 +45,7 @@ def main() -> None:
             session.execute(insert(XComModel), [trend])
         session.commit()
         dags = {"statemaint__q0", "statemaint__q1"}
-        found = contents.of_fleet(records(session, dags))
+        found = contents.of_fleet(records(session, dags), session, frozenset())
         shown = {row.record.query: _shown(session, row) for row in found["rows"]}
     print(json.dumps(shown))  # noqa: T201
 

@@ -46,7 +46,9 @@ def main(queries: int, runs: int, partitions: int) -> None:
 
 def _fleet_page(session: Session, queries: int) -> str:
     dags = {f"statemaint__q{number}" for number in range(queries)}
-    return render("queries.html", **contents.of_fleet(records(session, dags)), **_PLACE)
+    return render(
+        "queries.html", **contents.of_fleet(records(session, dags), session, dags), **_PLACE
+    )
 
 
 def _query_page(session: Session) -> str:

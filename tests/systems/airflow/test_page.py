@@ -16,9 +16,18 @@ pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
 STATE = "/statemaint/dags/statemaint__dry"
 UNSEEN = "/statemaint/dags/statemaint__unseen"  # no test runs it
-OF_DAG = [STATE, f"{STATE}?live=true", f"{STATE}/runs", f"{STATE}/state", f"{STATE}/partitions/0/1"]
+OF_DAG = [
+    STATE,
+    f"{STATE}?live=true",
+    f"{STATE}/runs",
+    f"{STATE}/activity",
+    f"{STATE}/state",
+    f"{STATE}/partitions/0/1",
+]
 STATIC = ["/statemaint/static/pages.css", "/statemaint/static/pages.js"]
-PAGES = ["/statemaint/queries", *STATIC, *OF_DAG]
+LIVE = "/statemaint/static/live.js"
+OF_ALL = [f"/statemaint/{name}" for name in ("queries", "export", "activity")]
+PAGES = [*OF_ALL, *STATIC, LIVE, "/statemaint/static/fleet.js", *OF_DAG]
 _ROUTES = """
 import json
 from statemaint.airflow.pages.app import app
@@ -33,11 +42,14 @@ def test_the_app_has_these_routes_and_no_other(pythons: Pythons, tmp_path: Path)
     assert json.loads(done.stdout.splitlines()[-1]) == [
         ["/queries", ["GET"]],
         ["/queries/{query}", ["GET"]],
+        ["/export", ["GET"]],
+        ["/activity", ["GET"]],
         ["/static/{name}", ["GET"]],
         ["/dags/{dag_id}", ["GET"]],
         ["/dags/{dag_id}/runs", ["GET"]],
         ["/dags/{dag_id}/plans/{run_id}", ["GET"]],
         ["/dags/{dag_id}/plans/{run_id}/diff/{other}", ["GET"]],
+        ["/dags/{dag_id}/activity", ["GET"]],
         ["/dags/{dag_id}/state", ["GET"]],
         ["/dags/{dag_id}/partitions/{operator}/{partition}", ["GET"]],
     ]
@@ -95,7 +107,7 @@ def test_a_page_loads_only_its_own_style_and_script(scene: Scene) -> None:
     assert "unsafe" not in policy
     assert "frame-ancestors 'self'" in policy
     assert headers["cache-control"] == "no-store"
-    assert re.findall(r'(?:src|rel="stylesheet" href)="([^"]*)"', answer.body) == STATIC
+    assert re.findall(r'(?:src|rel="stylesheet" href)="([^"]*)"', answer.body) == [*STATIC, LIVE]
 
 
 def test_a_query_without_figures_says_so_until_it_is_scanned(scene: Scene) -> None:

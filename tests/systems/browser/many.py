@@ -18,7 +18,15 @@ _PLACE = {"root": "", "pages": "/statemaint"}
 def fleet_page(queries: int) -> str:
     """Returns the page with all queries; `qN` replays N bytes."""
     rows = fleet((_record(number) for number in range(queries)), _TIME)
-    return render("queries.html", rows=rows, totals=totals(rows), **_PLACE)
+    dags = frozenset(row.record.dag for row in rows)
+    values = {
+        "rows": rows,
+        "rest": 0,
+        "totals": totals(rows),
+        "editable": dags,
+        "verify": "statemaint_verify",
+    }
+    return render("queries.html", **values, **_PLACE)
 
 
 def query_page(partitions: int, points: Sequence[Point] = ()) -> str:
@@ -46,6 +54,12 @@ def query_page(partitions: int, points: Sequence[Point] = ()) -> str:
         "paused": {},
         "planned": [],
         "commands": (),
+        "acknowledged": None,
+        "contact": "",
+        "contact_link": "",
+        "dashboard": "",
+        "silence": "",
+        "failed_task": None,
     }
     return render("query.html", **values, **_PLACE)
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 pytest.importorskip("airflow", reason="the extra `airflow`")
@@ -13,6 +15,7 @@ from statemaint.airflow.figures import (
     withheld_texts,
 )
 from statemaint.airflow.settings import QuerySettings
+from statemaint.listing import Entry
 from statemaint.maintain.work import TaskResults
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.ids import StoreId
@@ -152,3 +155,18 @@ def test_partitions_that_are_none_are_refused(row: list[object]) -> None:
 def test_a_newer_field_is_passed_over() -> None:
     found = read_figures({**figures_json([], [], ABOUT), "news": 1})
     assert found is not None
+
+
+def test_figures_have_the_newest_commit_and_the_version_and_time_of_a_restart() -> None:
+    seen = replace(
+        example(),
+        commit=Entry("commits/24", 1, 500.0),
+        commit_times={batch: batch * 3600.0 for batch in range(16, 25)},
+    )
+    decided = plan(seen, Policy(), NOW)
+    results = TaskResults(summary=PlanSummary.of(decided, (), units=tuple(planned_units(decided))))
+    settings = QuerySettings("revenue", "/nowhere", Policy())
+    figures = QueryFigures.model_validate(figures_of_run(settings, results)["statemaint_fleet"])
+    assert (figures.committed_at, figures.silent_after) == (500.0, 3 * 3600.0)
+    assert figures.loads is None  # partition 1 lacks its first delta
+    assert figures.restart == max(unit.seconds for unit in planned_units(decided)) > 0

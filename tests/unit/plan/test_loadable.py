@@ -46,3 +46,20 @@ def test_a_version_needs_no_partition_that_its_batch_does_not_have() -> None:
 
 def test_a_plan_without_a_committed_batch_keeps_no_version() -> None:
     assert plan(checkpoint(store("1d"), batches=()), POLICY, NOW).loadable == 0
+
+
+@pytest.mark.parametrize(
+    ("notation", "newest"),
+    [
+        ("1d 2d 3d 4d 5d 6d", 6),
+        ("1d 2d 3d 5d 6d", 3),
+        ("2d 3d 4d 5d 6d", None),
+        ("1d 2d 4s 6d 7d", 4),
+    ],
+)
+def test_the_newest_version_that_loads_may_be_below_the_floor(
+    notation: str, newest: int | None
+) -> None:
+    other = store("1d 2d 3d 4d 5d 6d", StoreId(0, 1))
+    found = checkpoint(store(notation), other, batches=range(3, 6))
+    assert plan(found, Policy(min_batches_to_retain=1), NOW).newest_loadable == newest

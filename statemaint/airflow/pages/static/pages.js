@@ -1,4 +1,4 @@
-// The pages' script: theme, sorting, filter, heat map, and runs started through Airflow's API.
+// What all pages share: theme, links, heat map, and Airflow's API.
 "use strict";
 
 // -- Airflow's colours, whatever the operating system says
@@ -51,53 +51,45 @@ document.addEventListener("click", (event) => {
   theirs.click();
 });
 
-// -- the table of queries
+// -- the address of the page around this one keeps what this one shows
 
-function value(row, column, kind) {
-  const text = row.cells[column].dataset.v;
-  return kind === "number" ? Number(text) : text;
+function outerHistory() {
+  return around() && window.parent.history;
 }
 
-function sortable(table, changed) {
-  const body = table.tBodies[0];
-  table.querySelectorAll("button.sort").forEach((button) => {
-    const head = button.closest("th"), kind = button.dataset.kind;
-    button.addEventListener("click", () => {
-      const up = head.ariaSort ? head.ariaSort !== "ascending" : head.getAttribute("aria-sort") !== "ascending";
-      table.querySelectorAll("thead th").forEach((one) => one.setAttribute("aria-sort", "none"));
-      head.setAttribute("aria-sort", up ? "ascending" : "descending");
-      const order = (a, b) => (a < b ? -1 : a > b ? 1 : 0) * (up ? 1 : -1);
-      const rows = [...body.rows];
-      rows.sort((a, b) => order(value(a, head.cellIndex, kind), value(b, head.cellIndex, kind)));
-      body.append(...rows);
-      changed();
-    });
-  });
+function outerHash() {
+  return around() ? window.parent.location.hash.slice(1) : "";
 }
 
-function fleet(table) {
-  const filter = document.getElementById("filter"), attention = document.getElementById("attention");
-  const more = document.getElementById("more"), shown = document.getElementById("shown");
-  let most = Number(table.dataset.page);
-  const show = () => {
-    const wanted = filter.value.trim().toLowerCase();
-    const rows = [...table.tBodies[0].rows];
-    let fitting = 0;
-    rows.forEach((row) => {
-      const fits = (!wanted || row.textContent.toLowerCase().includes(wanted))
-        && (!attention.checked || "attention" in row.dataset);
-      fitting += fits;
-      row.hidden = !fits || fitting > most;
-    });
-    shown.textContent = `${Math.min(fitting, most)} of ${rows.length} shown`;
-    more.hidden = fitting <= most;
-    more.textContent = `Show all ${fitting}`;
-  };
-  filter.addEventListener("input", show);
-  attention.addEventListener("change", show);
-  more.addEventListener("click", () => { most = Infinity; show(); });
-  sortable(table, show);
-  show();
+function remember(hash) {
+  const outer = outerHistory();
+  if (outer) outer.replaceState(outer.state, "", `${window.parent.location.pathname}${hash ? `#${hash}` : ""}`);
+}
+
+function inStateTab() {
+  return around() && window.parent.location.pathname.endsWith("statemaint-state");
+}
+
+// A partition has an address in the tab State: the hash of the page around it.
+function partitionAddress() {
+  const here = document.querySelector("main > [data-partition]"), query = document.querySelector("[data-partitions]");
+  if (!inStateTab()) return;
+  if (here) {
+    remember(`partition=${here.dataset.partition}`);
+    document.querySelector("a.query").addEventListener("click", () => remember(""));
+  } else if (query) {
+    const found = /^partition=(\d+\/\d+)$/.exec(outerHash());
+    const [opened] = performance.getEntriesByType("navigation");
+    if (!found) return;
+    if (opened && opened.type === "back_forward") remember("");
+    else location.replace(query.dataset.partitions + found[1] + query.dataset.suffix);
+  }
+}
+
+// The link to all queries leads to the rows that were shown.
+function backToFleet() {
+  const shown = sessionStorage.getItem("statemaint-fleet");
+  document.querySelectorAll("a.fleet").forEach((link) => { if (shown) link.search = shown; });
 }
 
 // -- the heat map
@@ -106,7 +98,7 @@ function heat(group) {
   const legend = document.getElementById("legend");
   const legends = [
     legend.textContent,
-    "Bytes of all files of the partition; the colour is relative to the largest.",
+    "Bytes of all files of the partition; the colour is relative to the largest, and to the median.",
     "Findings; damage is red.",
   ];
   group.addEventListener("click", (event) => {
@@ -153,13 +145,66 @@ async function request(path, options) {
 function tell(text, path) {
   const place = document.getElementById("done");
   place.replaceChildren(text);
-  if (!path) return;
+  if (path) place.append(" ", airflowLink(path));
+}
+
+function airflowLink(path) {
   const link = document.createElement("a");
   link.className = "airflow";
   link.href = document.documentElement.dataset.root + path;
   link.textContent = "Show the run";
-  place.append(" ", link);
+  return link;
 }
+
+function runLink(dag, id) {
+  return airflowLink(`/dags/${encodeURIComponent(dag)}/runs/${encodeURIComponent(id)}`);
+}
+
+// After a page has been loaded again, it says what has ended.
+function tellDone() {
+  const [page, text, path] = JSON.parse(sessionStorage.getItem("statemaint-done") || "[]");
+  if (page !== location.pathname || !document.getElementById("done")) return;
+  sessionStorage.removeItem("statemaint-done");
+  tell(text, path);
+}
+
+function startRun(dag, conf) {
+  return request(`/api/v2/dags/${encodeURIComponent(dag)}/dagRuns`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ logical_date: null, conf }),
+  });
+}
+
+// The acknowledgement is the first line of a run's note; Airflow keeps a thousand characters.
+async function acknowledge(dag, run, { text, hours }) {
+  if (!run) throw new Error("its DAG has no run yet, whose note it would be");
+  const path = `/api/v2/dags/${encodeURIComponent(dag)}/dagRuns/${encodeURIComponent(run)}`;
+  const { note } = await request(path);
+  const kept = (note || "").replace(/^ack until [^\n]*\n?/, "");
+  const until = new Date(Date.now() + hours * 3600e3).toISOString().slice(0, 16);
+  return request(`${path}?update_mask=note`, {
+    method: "PATCH",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ note: `ack until ${until}Z: ${text.replace(/\s+/g, " ")}\n${kept}`.slice(0, 1000) }),
+  });
+}
+
+function askAcknowledgement() {
+  const dialog = document.getElementById("acknowledge"), text = document.getElementById("ack-text");
+  text.value = "";
+  dialog.returnValue = "no";
+  dialog.showModal();
+  dialog.querySelectorAll("button").forEach((one) => { one.onclick = () => dialog.close(one.value); });
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => {
+      const hours = Number(document.getElementById("ack-hours").value);
+      resolve(dialog.returnValue === "yes" ? { text: text.value.trim() || "acknowledged", hours } : null);
+    }, { once: true });
+  });
+}
+
+let watching = 0; // the runs started here, each of which loads the page again at its end
 
 async function start(button) {
   const { dag, asks, field } = button.dataset, conf = JSON.parse(button.dataset.conf);
@@ -168,15 +213,14 @@ async function start(button) {
   const runs = `/api/v2/dags/${encodeURIComponent(dag)}/dagRuns`;
   button.disabled = true;
   try {
-    const run = await request(runs, {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ logical_date: null, conf }),
-    });
+    watching += 1;
+    const run = await startRun(dag, conf);
+    dispatchEvent(new Event("statemaint:started"));
     await watch(`${runs}/${encodeURIComponent(run.dag_run_id)}`, button.textContent, dag, run.dag_run_id);
   } catch (error) {
     tell(error.message);
   } finally {
+    watching -= 1;
     button.disabled = false;
   }
 }
@@ -186,15 +230,11 @@ async function watch(path, label, dag, id) {
   for (;;) {
     const { state } = await request(path);
     if (state === "success" || state === "failed") {
-      tell(`${label}: ${state}.`, page);
-      const again = document.createElement("button");
-      again.type = "button";
-      again.textContent = "Show the result";
-      again.addEventListener("click", () => location.reload());
-      document.getElementById("done").append(" ", again);
+      sessionStorage.setItem("statemaint-done", JSON.stringify([location.pathname, `${label}: ${state}.`, page]));
+      location.reload();
       return;
     }
-    tell(`${label}: ${state} ...`, page);
+    tell(`${label}: ${state} ...`, page); // how far it is: live.js
     await new Promise((resolve) => { setTimeout(resolve, 2000); });
   }
 }
@@ -277,7 +317,19 @@ function ledger(details) {
 
 document.addEventListener("DOMContentLoaded", () => {
   const on = (id, then) => { const found = document.getElementById(id); if (found) then(found); };
-  on("fleet", fleet);
+  partitionAddress();
+  backToFleet();
+  tellDone();
+  on("acknowledge-this", (button) => button.addEventListener("click", async () => {
+    const given = await askAcknowledgement();
+    if (!given) return;
+    try {
+      await acknowledge(button.dataset.dag, button.dataset.run, given);
+      location.reload();
+    } catch (error) {
+      tell(error.message);
+    }
+  }));
   on("measure", heat);
   on("ledger", ledger);
   on("steps", steps);

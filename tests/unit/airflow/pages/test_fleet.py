@@ -59,7 +59,7 @@ def test_a_code_of_a_newer_build_counts_as_damage() -> None:
 
 def test_a_query_whose_dag_airflow_has_deactivated_is_not_maintained() -> None:
     stale = replace(record(), stale=True, next_run=NOW)
-    assert verdict(stale).state is Unjudged.INVALID
+    assert verdict(stale).state is Unjudged.UNMAINTAINED
     assert verdict(stale).why == (
         "Airflow has deactivated the DAG statemaint__revenue, as no DAG file defines it any more: "
         "nothing maintains the query. If it was removed on purpose, `airflow dags delete "
@@ -72,7 +72,7 @@ def test_a_query_whose_dag_airflow_has_deactivated_is_not_maintained() -> None:
 
 def test_a_query_whose_pool_does_not_exist_is_not_maintained() -> None:
     poolless = replace(record(), missing_pool="a pool")
-    assert verdict(poolless).state is Unjudged.INVALID
+    assert verdict(poolless).state is Unjudged.UNMAINTAINED
     assert "the pool 'a pool', which does not exist: `airflow pools set 'a pool'" in (
         verdict(poolless).why
     )
@@ -153,6 +153,9 @@ def test_totals_add_up_the_rows() -> None:
     assert totals(rows) == {
         "queries": 3,
         "broken": 1,
+        "invalid": 0,
+        "unmaintained": 0,
+        "silent": 0,
         "degraded": 0,
         "unknown": 1,
         "failed": 0,
@@ -236,3 +239,57 @@ def test_the_page_sorts_by_the_verdict() -> None:
     assert [row.verdict.state for row in rows] == list(Verdict)
     sums = totals(rows)
     assert (sums["broken"], sums["degraded"], sums["unknown"]) == (1, 1, 1)
+
+
+def test_invalid_entries_are_counted_as_such_and_not_as_broken() -> None:
+    rows = fleet([replace(record(), invalid="no such key"), replace(record("b"), stale=True)], NOW)
+    assert [row.verdict.label for row in rows] == ["Invalid", "Not maintained"]
+    sums = totals(rows)
+    assert (sums["broken"], sums["invalid"], sums["unmaintained"]) == (0, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("age", "text"),
+    [(timedelta(hours=2), ""), (timedelta(hours=3), "no commit for 3 h"),
+     (timedelta(days=3), "no commit for 3 days")],
+)  # fmt: skip
+def test_a_query_that_commits_no_more_needs_attention(age: timedelta, text: str) -> None:
+    committed = (LOOKED - age).timestamp()
+    row = row_of(record(committed_at=committed, silent_after=3 * 3600.0), NOW)
+    assert row.silence == text
+    assert row.attention is bool(text)
+    assert totals([row])["silent"] == bool(text)
+    assert (row.verdict.state, row.committed_at) == (Verdict.HEALTHY, LOOKED - age)
+
+
+def test_figures_of_an_earlier_build_say_nothing_about_silence() -> None:
+    assert row_of(record(), NOW).silence == ""
+    assert row_of(record(committed_at=0.0), NOW).silence == ""
+
+
+@pytest.mark.parametrize(
+    ("figures", "batch"),
+    [
+        ({"loads": 25}, 24),
+        ({"loads": 5, "blocked": 1, "damage": 1}, 4),
+        ({"loads": 25, "blocked": 1, "damage": 1}, None),
+        ({}, None),
+    ],
+)
+def test_the_newest_batch_that_loads_is_unknown_where_a_task_refutes_the_plan(
+    figures: dict[str, Any], batch: int | None
+) -> None:
+    assert row_of(record(**figures), NOW).loading_batch == batch
+
+
+def test_a_row_is_in_groups_by_owner_tag_and_storage() -> None:
+    placed = QueryFigures(query="a", checkpoint="s3a://lake/a")
+    row = row_of(replace(record(), figures=placed, owner="web", tags=("eu", "x")), NOW)
+    assert row.groups == {"owner": ("web",), "tag": ("eu", "x"), "storage": ("s3://lake",)}
+    assert row_of(record(), NOW).groups == {"owner": (), "tag": (), "storage": ("local disk",)}
+
+
+def test_only_a_dag_of_maintenance_alone_can_be_compacted_from_the_fleet() -> None:
+    assert row_of(record(), NOW).conf == '{"force_snapshot": true}'
+    for changed in ({"group": "g"}, {"stale": True}, {"invalid": "no such key"}):
+        assert row_of(replace(record(), **changed), NOW).conf == ""

@@ -43,6 +43,18 @@ def test_bytes_are_compared_with_the_largest() -> None:
     assert (levels[0], levels[-1]) == (0, 4)
 
 
+@pytest.mark.parametrize("partitions", [1, 400])
+def test_partitions_of_one_size_are_not_in_the_strongest_colour(partitions: int) -> None:
+    (cells,) = heat_map([unit(n, bytes=10**9) for n in range(partitions)], 10).operators.values()
+    assert {cell.levels[1] for cell in cells} == {"1"}
+
+
+def test_a_partition_that_is_much_larger_than_the_others_is_in_the_strongest_colour() -> None:
+    units = [*(unit(n, bytes=1000) for n in range(399)), unit(399, bytes=10**6)]
+    (cells,) = heat_map(units, 10).operators.values()
+    assert [cells[0].levels[1], cells[-1].levels[1]] == ["0", "4"]
+
+
 def test_findings_are_none_notices_or_damage() -> None:
     units = [unit(0), unit(1, notices=2), unit(2, damage=1, notices=2)]
     (cells,) = heat_map(units, 10).operators.values()
@@ -68,6 +80,14 @@ def test_the_worst_are_those_that_do_not_load_then_damage_then_length() -> None:
     units = [unit(0), unit(1, chain=5), unit(2, damage=1), unit(3, chain=None)]
     assert [one.partition for one in worst_units(units)] == [3, 2, 1, 0]
     assert len(worst_units([unit(number) for number in range(100)])) == MOST_WORST
+
+
+def test_a_partition_with_nothing_to_say_is_not_among_the_worst() -> None:
+    units = [unit(n, chain=0) for n in range(8)]
+    assert worst_units(units) == ()
+    units[3] = units[3]._replace(notices=1)
+    units[5] = units[5]._replace(reclaimable=10)
+    assert [one.partition for one in worst_units(units)] == [3, 5]
 
 
 def test_findings_are_grouped_by_code_with_the_next_command() -> None:

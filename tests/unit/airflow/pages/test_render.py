@@ -11,11 +11,19 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 from markupsafe import escape
 
 from statemaint.airflow.figures import FindingRow, QueryFigures, withheld_texts
-from statemaint.airflow.pages.fleet import AirflowRun, QueryRecord, fleet, row_of, totals
+from statemaint.airflow.pages.fleet import (
+    Acknowledgement,
+    AirflowRun,
+    QueryRecord,
+    fleet,
+    row_of,
+    totals,
+)
 from statemaint.airflow.pages.query import (
     advise,
     buttons,
     commands,
+    contact_link,
     heat_map,
     undo_button,
     worst_units,
@@ -46,7 +54,15 @@ def record(query: str = "revenue") -> QueryRecord:
 
 def fleet_page(*records: QueryRecord) -> str:
     rows = fleet(records, TIME)
-    return render("queries.html", rows=rows, totals=totals(rows), **PLACE)
+    dags = frozenset(row.record.dag for row in rows)
+    values = {
+        "rows": rows,
+        "rest": 0,
+        "totals": totals(rows),
+        "editable": dags,
+        "verify": "statemaint_verify",
+    }
+    return render("queries.html", **values, **PLACE)
 
 
 def query_page(found: QueryRecord, **changed: Any) -> str:
@@ -74,6 +90,12 @@ def query_page(found: QueryRecord, **changed: Any) -> str:
         "paused": {found.dag: False},
         "planned": [found.query],
         "commands": commands(found.query),
+        "acknowledged": Acknowledgement(TIME, found.query, found.query),
+        "contact": found.query,
+        "contact_link": "",
+        "dashboard": "",
+        "silence": "",
+        "failed_task": (found.query, 3),
     }
     return render("query.html", **{**values, **changed}, **PLACE)
 
@@ -126,7 +148,7 @@ def pages(query: str) -> list[str]:
         ledger_page(run, "There is no DAG."),
         plan_page(query),
         plan_page(query, other=True),
-        render("error.html", code="STORAGE", detail=query, **PLACE),
+        render("error.html", code="STORAGE", detail=query, dag=query, query=query, **PLACE),
         render("problem.html", code="STORAGE", detail=query, **PLACE),
     ]
 
@@ -150,7 +172,7 @@ def test_a_page_has_no_style_or_script_of_its_own(number: int) -> None:
 @pytest.mark.parametrize("number", range(10))
 def test_no_address_is_cut_by_what_is_in_it(number: int) -> None:
     page = pages('a/b?c#d"e')[number]
-    for address in re.findall(r'(?:href|data-from)="([^"]*)"', page):
+    for address in re.findall(r'(?:href|data-from)="([^"#][^"]*)"', page):
         path = address.removeprefix("/statemaint").partition("?")[0]
         assert "#" not in address
         assert "a/b" not in path
@@ -263,3 +285,69 @@ def test_old_figures_say_how_old() -> None:
 def test_without_the_checkpoint_there_is_no_link_to_its_files() -> None:
     assert "/partitions/" in query_page(record())
     assert "/partitions/" not in query_page(record(), source=None)
+
+
+def test_a_query_page_begins_with_what_matters_first() -> None:
+    known = record().figures
+    assert known
+    changed = {
+        "committed": 24, "committed_at": TIME.timestamp() - 3 * 86_400, "silent_after": 60.0,
+        "loads": 25, "restart": 95.0, "partitions": 4,
+    }  # fmt: skip
+    figures = QueryFigures.model_validate(known.model_dump() | changed)
+    page = query_page(replace(record(), figures=figures, owner="streaming"))
+    head = page[page.index('<section class="head') : page.index('<section aria-labelledby="act"')]
+    for text in (
+        "<strong>No commit for 3 days</strong>",
+        '<dd class="warn-text">batch 24, 3 days ago</dd>',
+        "<dd>about 1 min</dd>",
+        "<dt>Newest batch that loads</dt><dd>24</dd>",
+        "Owner: streaming.",
+        "Acknowledged until 2026-11-24 12:00 UTC by revenue: revenue",
+        "/tasks/revenue/mapped/3",
+    ):
+        assert text in head
+
+
+def test_a_batch_that_no_run_has_looked_for_is_not_shown_as_loading() -> None:
+    assert "not looked: run Verify" in query_page(record())
+
+
+def test_partitions_with_nothing_to_say_are_a_sentence() -> None:
+    page = query_page(record(), worst=())
+    assert "restarts from its snapshot alone" in page
+    assert 'aria-label="The worst partitions"' not in page
+
+
+@pytest.mark.parametrize(
+    ("contact", "link"),
+    [
+        ("https://wiki.example.com/a", "https://wiki.example.com/a"),
+        ("team@example.com", "mailto:team@example.com"),
+        ("mailto:team@example.com", "mailto:team@example.com"),
+        ("javascript:alert(1)", ""),
+        ("http://example.com", ""),
+        ("#streaming in the chat", ""),
+    ],
+)
+def test_only_https_and_mail_are_links_of_a_contact(contact: str, link: str) -> None:
+    assert contact_link(contact) == link
+    page = query_page(record(), contact=contact, contact_link=contact_link(contact))
+    assert (f'href="{link}"' in page) is bool(link)
+    assert 'javascript:alert(1)"' not in page
+
+
+def test_an_error_keeps_the_name_of_the_query_and_a_link_back() -> None:
+    about = {"dag": "statemaint__a", "query": "a"}
+    page = render("error.html", code="STORAGE", detail="denied", **about, **PLACE)
+    assert 'href="/statemaint/dags/statemaint__a?query=a">a</a>' in page
+    assert "There is no state of a to show" in page
+
+
+def test_a_gap_is_a_row_that_says_what_it_breaks() -> None:
+    gap = checkpoint(store(f"{versions('d', 1, 5)} {versions('d', 7, 25)}"), batches=range(22, 25))
+    decided = plan(gap, Policy(), NOW)
+    values = {"record": record(), "unit": UnitId(0, 0), "plan": decided, "suffix": ""}
+    page = render("partition.html", **values, stores=timelines(decided), **PLACE)
+    assert '<tr class="missing"><th scope="row">6</th>' in page
+    assert "Versions 6 to 25 cannot load." in page

@@ -1,0 +1,87 @@
+// While a run is under way: how far it is, and its figures once it has ended.
+"use strict";
+
+(() => {
+  const place = document.querySelector("[data-activity]");
+  if (!place) return;
+  const SOON = 3_000, LATER = 60_000, table = document.getElementById("fleet");
+  let timer = 0, before = new Map();
+
+  const key = (run) => `${run.dag} ${run.run}`;
+
+  function span(seconds) {
+    if (seconds < 60) return `${seconds} s`;
+    return seconds < 3600 ? `${Math.floor(seconds / 60)} min` : `${Math.floor(seconds / 3600)} h`;
+  }
+
+  function words(run) {
+    if (run.state === "queued") return "queued";
+    const done = run.total ? `, ${run.done} of ${run.total} tasks` : "";
+    return `${run.state}${done}${run.left === null ? "" : `, about ${span(run.left)} left`}`;
+  }
+
+  // -- all queries: the cell of the last run, and the rows of runs that have ended
+
+  function showRows(runs) {
+    const byDag = new Map(runs.map((run) => [run.dag, run]));
+    table.querySelectorAll("tbody tr").forEach((row) => {
+      const run = byDag.get(row.dataset.dag), cell = row.querySelector("td.run");
+      if (run) cell.textContent = words(run);
+    });
+  }
+
+  async function renew(dags) {
+    const answer = await fetch(`${location.pathname}?whole=true`, { credentials: "same-origin" });
+    if (!answer.ok) return;
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html"); // our own page
+    const identity = (row) => `${row.dataset.dag} ${row.querySelector("th").dataset.v}`;
+    const rows = new Map([...fresh.querySelectorAll("#fleet tbody tr")].map((row) => [identity(row), row]));
+    table.querySelectorAll("tbody tr").forEach((row) => {
+      const now = rows.get(identity(row));
+      if (!now || !dags.has(row.dataset.dag)) return;
+      const [was, box] = [row.querySelector(".pick"), now.querySelector(".pick")];
+      if (was && box) box.checked = was.checked;
+      row.replaceWith(document.adoptNode(now));
+    });
+    const sums = fresh.getElementById("totals");
+    if (sums) document.getElementById("totals").replaceWith(document.adoptNode(sums));
+    dispatchEvent(new Event("statemaint:rows"));
+  }
+
+  // -- one query
+
+  function showStatus(runs) {
+    place.textContent = runs.map((run) => `Run ${run.run}: ${words(run)}.`).join(" ");
+  }
+
+  // -- the clock: every few seconds while something runs, one light check a minute otherwise
+
+  async function check() {
+    clearTimeout(timer);
+    if (document.hidden) return; // until the tab is looked at again
+    let wait = LATER;
+    try {
+      const answer = await fetch(place.dataset.activity, { credentials: "same-origin" });
+      if (!answer.ok) return; // logged out
+      const runs = await answer.json(), now = new Map(runs.map((run) => [key(run), run]));
+      const ended = [...before.values()].filter((run) => !now.has(key(run)));
+      before = now;
+      if (runs.length) wait = SOON;
+      if (table) {
+        if (ended.length) await renew(new Set(ended.map((run) => run.dag)));
+        showRows(runs);
+      } else {
+        showStatus(runs);
+        if (ended.length && !watching && !document.querySelector("dialog[open]")) { location.reload(); return; }
+      }
+    } catch {
+      // the server is away: the next check shows whether it is back
+    }
+    timer = setTimeout(check, wait);
+  }
+
+  document.addEventListener("visibilitychange", check);
+  addEventListener("statemaint:acted", async (event) => { await renew(new Set(event.detail)); check(); });
+  addEventListener("statemaint:started", check);
+  check();
+})();

@@ -1,0 +1,111 @@
+"""What the pages read of runs under way and of notes, in a database of Airflow's."""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+pytest.importorskip("airflow", reason="the extra `airflow`")
+
+from airflow.models import import_all_models
+from airflow.models.base import Base
+from airflow.models.dag import DagModel, DagTag
+from airflow.models.dagrun import DagRun, DagRunNote
+from sqlalchemy import create_engine, insert, update
+from sqlalchemy.orm import Session
+
+from statemaint.airflow.pages.acknowledgements import acknowledgements, parsed
+from statemaint.airflow.pages.activity import activity, progress
+from statemaint.airflow.pages.fleet import Acknowledgement
+from statemaint.airflow.pages.records import records
+from tests.systems.airflow.many_queries import fill
+
+DAG, OTHER = "statemaint__q0", "statemaint__q1"
+NOW = datetime(2026, 11, 24, 14, 0, tzinfo=UTC)
+UNTIL = datetime(2026, 11, 24, 18, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    """Two queries, each with two runs, the second an hour ago."""
+    engine = create_engine("sqlite://")
+    import_all_models()  # type: ignore[no-untyped-call]
+    Base.metadata.create_all(engine)
+    with Session(engine) as opened:
+        fill(opened, queries=2, runs=2, partitions=1)
+        yield opened
+
+
+def note(session: Session, run: int, text: str, age: timedelta = timedelta(0)) -> None:
+    values: dict[str, Any] = {"dag_run_id": run, "content": text, "user_id": "opal"}
+    times = {"created_at": NOW - age, "updated_at": NOW - age}
+    session.execute(insert(DagRunNote), [{**values, **times}])
+
+
+def test_a_run_under_way_is_listed_to_those_who_may_read_its_dag(session: Session) -> None:
+    assert activity(session, {DAG, OTHER}, NOW) == []
+    session.execute(update(DagRun).where(DagRun.id == 3).values(_state="running"))
+    session.execute(update(DagRun).where(DagRun.id == 4).values(_state="queued"))
+    found = activity(session, {DAG, OTHER}, NOW)
+    assert [(run["dag"], run["state"], run["total"]) for run in found] == [
+        (DAG, "running", 0),
+        (OTHER, "queued", 0),
+    ]
+    assert [run["dag"] for run in activity(session, {OTHER}, NOW)] == [OTHER]
+    assert [run["dag"] for run in activity(session, {DAG, OTHER}, NOW, DAG)] == [DAG]
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        ({}, (0, 0, None)),
+        ({"running": 4, "None": 2}, (0, 6, None)),
+        ({"success": 3, "running": 4, "None": 2}, (3, 9, 120)),
+        ({"success": 2, "failed": 1, "skipped": 1, "queued": 1}, (4, 5, 15)),
+        ({"success": 3}, (3, 3, None)),
+    ],
+)
+def test_the_time_left_is_that_of_the_tasks_done(
+    states: dict[str, int], expected: tuple[int, int, int | None]
+) -> None:
+    found = progress(Counter(states), NOW - timedelta(minutes=1), NOW)
+    assert (found["done"], found["total"], found["left"]) == expected
+    assert progress(Counter(states), None, NOW)["left"] is None
+
+
+def test_an_acknowledgement_holds_until_its_end_whatever_runs_follow(session: Session) -> None:
+    note(session, 1, "ack until 2026-11-24T18:00Z: on it\n3 snapshots written")
+    held = {DAG: Acknowledgement(UNTIL, "on it", "opal")}
+    assert acknowledgements(session, [DAG, OTHER], NOW) == held
+    assert acknowledgements(session, [OTHER], NOW) == {}
+    assert acknowledgements(session, [DAG], UNTIL) == {}
+    assert acknowledgements(session, [], NOW) == {}
+
+
+def test_the_newest_acknowledgement_counts(session: Session) -> None:
+    note(session, 1, "ack until 2026-11-24T18:00Z: first", timedelta(hours=2))
+    note(session, 3, "ack until 2026-11-24T15:00Z: second", timedelta(hours=1))
+    assert acknowledgements(session, [DAG], NOW)[DAG].text == "second"
+
+
+def test_an_acknowledgement_without_a_near_end_does_not_hold(session: Session) -> None:
+    note(session, 1, "ack until 2036-11-24T18:00Z: for years")
+    assert acknowledgements(session, [DAG], NOW) == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "3 snapshots", "ack until tomorrow: x", "ack until 2026-13-40T18:00Z: x"]
+)
+def test_other_notes_acknowledge_nothing(text: str) -> None:
+    assert parsed(text) is None
+
+
+def test_a_record_has_the_owner_and_the_tags_of_its_dag_without_ours(session: Session) -> None:
+    session.execute(update(DagModel).where(DagModel.dag_id == DAG).values(owners="streaming"))
+    tags = [{"dag_id": DAG, "name": name} for name in ("web", "statemaint", "eu")]
+    session.execute(insert(DagTag), tags)
+    found = {record.dag: record for record in records(session, {DAG, OTHER})}
+    assert (found[DAG].owner, found[DAG].tags) == ("streaming", ("eu", "web"))
+    assert (found[OTHER].owner, found[OTHER].tags) == ("", ())

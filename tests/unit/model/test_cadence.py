@@ -1,0 +1,24 @@
+import pytest
+
+from statemaint.model.cadence import silent_after
+
+HOUR, DAY = 3600.0, 86_400.0
+
+
+@pytest.mark.parametrize(
+    ("times", "seconds"),
+    [
+        ([], DAY),
+        ([None, 5.0], DAY),
+        ([0.0, 10.0, 20.0], HOUR),
+        ([HOUR * n for n in range(24)], 3 * HOUR),
+        ([7 * DAY * n for n in range(5)], 21 * DAY),
+        ([0.0, HOUR, 2 * HOUR, 3 * DAY, 3 * DAY + HOUR], DAY),
+        ([HOUR * n + 10 * batch for n in range(10) for batch in range(20)], 3 * (HOUR - 190)),
+    ],
+    ids=["none", "one", "often", "hourly", "weekly", "after an outage", "several a run"],
+)
+def test_a_query_is_silent_after_three_of_its_pauses(
+    times: list[float | None], seconds: float
+) -> None:
+    assert silent_after(reversed(times)) == seconds
