@@ -7,7 +7,6 @@ of this runs.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 _S3 = ("s3a", "s3n")
 # Of a run of maintenance, of a gate that repaired, of a repair or a rollback.
@@ -39,15 +38,16 @@ class TracedOperator:
         from openlineage.client.event_v2 import (  # noqa: PLC0415 -- as above
             InputDataset,
             OutputDataset,
-            RunFacet,
         )
         from openlineage.client.facet_v2 import (  # noqa: PLC0415 -- as above
+            RunFacet,
             output_statistics_output_dataset,
         )
 
         del task_instance
         reports = reports_of(self.result)
         written = [(address, report) for report in reports for address in outputs_of(report)]
+        totals = RunFacet().with_additional_properties(**totals_of(reports))
         statistics = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet
         return OperatorLineage(
             inputs=[InputDataset(*dataset_name(report["checkpoint"])) for report in reports],
@@ -63,7 +63,7 @@ class TracedOperator:
                 )
                 for address, report in written
             ],
-            run_facets={_FACET: RunFacet().with_additional_properties(**totals_of(reports))},
+            run_facets={_FACET: totals} if reports else {},
         )
 
 
@@ -85,12 +85,12 @@ def outputs_of(report: Mapping[str, Any]) -> Iterator[str]:
 
 def dataset_name(address: str) -> tuple[str, str]:
     """Returns the namespace and the name of an address, as OpenLineage spells them."""
-    parts = urlsplit(address)
-    if parts.scheme in ("", "file"):
-        return "file", parts.path
-    scheme = "s3" if parts.scheme in _S3 else parts.scheme
-    path = parts.path if scheme == "hdfs" else parts.path.lstrip("/")
-    return f"{scheme}://{parts.netloc}", path or "/"
+    scheme, remote, rest = address.partition("://")
+    host, _, path = rest.partition("/")
+    if not remote or scheme == "file":
+        return "file", f"/{path}" if remote else address
+    namespace = f"{'s3' if scheme in _S3 else scheme}://{host}"
+    return namespace, f"/{path}" if scheme == "hdfs" else path or "/"
 
 
 def counts_of(report: Mapping[str, Any]) -> dict[str, int]:
@@ -100,7 +100,8 @@ def counts_of(report: Mapping[str, Any]) -> dict[str, int]:
             return {"bytesWritten": written}
         case {"removed": removed, "written": snapshots}:
             return {"snapshotsWritten": len(snapshots), "filesDeleted": len(removed)}
-    return {name: report[key] for name, key in _COUNTS.items() if key in report}
+        case _:
+            return {name: report[key] for name, key in _COUNTS.items() if key in report}
 
 
 def totals_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, int]:

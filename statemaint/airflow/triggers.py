@@ -1,6 +1,7 @@
 """The trigger that waits in Airflow's triggerer until no run holds a checkpoint's lease."""
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -13,6 +14,7 @@ from statemaint.errors import LeaseHeldError
 from statemaint.execute.lease import check_free
 from statemaint.records.claims import Holder
 
+_log = logging.getLogger(__name__)
 _FIRST_DELAY, _LONGEST_DELAY = timedelta(seconds=5), timedelta(minutes=5)
 
 
@@ -57,8 +59,8 @@ class LeaseTrigger(BaseTrigger):
         try:
             check_free(opener(self.connection)(self.checkpoint), Holder("waits in the triggerer"))
         except LeaseHeldError as error:
-            self.log.info("%s", error)
+            _log.info("%s", error)
             return True
         except Exception as error:  # noqa: BLE001 -- whatever it is, the task meets it and fails
-            self.log.warning("the lease of %s cannot be read: %s", self.checkpoint, error)
+            _log.warning("the lease of %s cannot be read: %s", self.checkpoint, error)
         return False
