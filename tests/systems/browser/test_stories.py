@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -112,6 +113,20 @@ def asked(scene: Scene, dag: str) -> str:
     return str(run)
 
 
+def approve(scene: Scene, album: Album, run: str) -> None:
+    """Approves a rollback in Airflow's own page, and waits for its end."""
+    page, url = album.visit.page, album.visit.url
+    page.set_viewport_size({"width": 1600, "height": 900})
+    task = f"/dags/statemaint_rollback/runs/{quote(run)}/tasks/approve/required_actions"
+    page.goto(url + task)
+    button = page.get_by_role("button", name="Approve", exact=True)
+    expect(button).to_be_enabled()
+    expect(page.locator("body")).to_contain_text("state/0/1/8.delta")
+    album.theirs("approval")
+    button.click()
+    assert scene.admin.wait_for_run("statemaint_rollback", run) == "success"
+
+
 def test_a_lost_delta_at_three_in_the_morning_ends_with_a_query_that_spark_restarts(
     walk: Walk, stories: Scene
 ) -> None:
@@ -136,18 +151,7 @@ def test_a_lost_delta_at_three_in_the_morning_ends_with_a_query_that_spark_resta
     run = asked(stories, "statemaint_rollback")
     assert runs_of(stories, "statemaint_rollback")[0]["conf"] == {"query": REVENUE, "batch": 4}
 
-    page = visit.page
-    page.set_viewport_size({"width": 1600, "height": 900})
-    page.goto(
-        f"{visit.url}/dags/statemaint_rollback/runs/{quote(run)}/tasks/approve/required_actions"
-    )
-    approve = page.get_by_role("button", name="Approve", exact=True)
-    expect(approve).to_be_enabled()
-    expect(page.locator("body")).to_contain_text("state/0/1/8.delta")
-    album.theirs("approval")
-    approve.click()
-    assert stories.admin.wait_for_run("statemaint_rollback", run) == "success"
-
+    approve(stories, album, run)
     root = stories.folder / REVENUE
     assert counted_by_spark(root, REVENUE_FILES + 1) == counts(REVENUE_FILES + 1)
     frame = visit.state_tab(f"statemaint__{REVENUE}")
@@ -189,7 +193,7 @@ def test_twelve_queries_are_compacted_at_once_by_keyboard_alone(walk: Walk, stor
     album.step(frame, "asked")
     press(visit, asks.get_by_role("button", name="Start"))
     for name in NIGHTLY:
-        wait(lambda name=name: newest_state(stories, f"statemaint__{name}") == "success")
+        wait(partial(has_succeeded, stories, f"statemaint__{name}"))
         assert set(snapshots(stories.folder / name)) == {0}
     expect(frame.locator("body")).to_contain_text("success", timeout=LONG)
     frame = visit.fleet()
@@ -198,9 +202,10 @@ def test_twelve_queries_are_compacted_at_once_by_keyboard_alone(walk: Walk, stor
     album.step(frame, "compacted")
 
 
-def newest_state(scene: Scene, dag: str) -> str | None:
-    started = [run for run in runs_of(scene, dag) if run["run_type"] == "manual"]
-    return started[-1]["state"] if started else None
+def has_succeeded(scene: Scene, dag: str) -> bool:
+    started = [run["state"] for run in runs_of(scene, dag) if run["run_type"] == "manual"]
+    assert "failed" not in started
+    return started == ["success"]
 
 
 # -- a first installation
@@ -226,11 +231,11 @@ def test_a_first_installation_with_everything_paused_says_what_to_do(
     frame = visit.query(ORDERS)
     expect(frame.get_by_role("button", name=f"Unpause {dag}")).to_have_count(0)
     frame.get_by_role("button", name="Dry run").click()
-    wait(lambda: newest_state(stories, dag) == "success")
+    wait(partial(has_succeeded, stories, dag))
     assert snapshots(stories.folder / ORDERS) == {}
     # The DAGs for manual work have no schedule, and are not paused.
     frame.get_by_role("button", name="Verify").click()
-    wait(lambda: newest_state(stories, "statemaint_verify") == "success")
+    wait(partial(has_succeeded, stories, "statemaint_verify"))
     frame = visit.query(ORDERS)
     expect(frame.get_by_role("heading", level=1)).to_contain_text(f"{ORDERS} healthy")
     album.step(frame, "planned")
