@@ -217,11 +217,11 @@ def test_twelve_queries_are_compacted_at_once_by_keyboard_alone(walk: Walk, stor
     expect(asks).to_contain_text("12")
     album.step(frame, "asked")
     press(visit, asks.get_by_role("button", name="Start"))
-    for name in NIGHTLY:
-        wait(partial(has_succeeded, stories, f"statemaint__{name}"))
-        assert set(snapshots(stories.folder / name)) == {0}
     outcomes = frame.get_by_role("listitem").filter(has_text="started")
     expect(outcomes).to_have_count(len(NIGHTLY))
+    for name in NIGHTLY:
+        wait(partial(has_succeeded, stories, f"statemaint__{name}"), seconds=600.0)
+        assert set(snapshots(stories.folder / name)) == {0}
     frame = visit.fleet()
     filtered(frame, "nightly_")
     expect(row(frame, NIGHTLY[0])).to_contain_text("healthy")
