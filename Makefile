@@ -156,8 +156,9 @@ lock: ## resolve requirements.lock again (needs uv)
 	printf 'hatchling\nsetuptools\n' | uv pip compile -q --universal --python-version 3.11 --generate-hashes \
 	  --no-annotate --no-header -c requirements.lock - -o requirements-build.lock
 
-screenshots: test-parts ## take the pictures of docs/images from a real Airflow
+screenshots: test-parts ## take the pictures of docs/images from a real Airflow, and those of five stories, in dist/stories
 	$(BIN)/python -m tests.systems.browser.screenshots
+	$(WITH_JAVA) STATEMAINT_SCREENSHOTS=dist/stories $(BIN)/python -m pytest tests/systems/browser/test_stories.py
 
 generated: setup ## rebuild the files that are made from code: dashboards, alerts, schemas, metrics, help, JSON, chart copies
 	$(BIN)/python -m helm.dashboards

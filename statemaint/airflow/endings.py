@@ -1,4 +1,4 @@
-"""What our tasks share: their form, and their ends: failed, waiting, an Asset, a notice."""
+"""What our tasks share: their operator and form, and their ends: failed, waiting, an Asset."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -6,16 +6,22 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
-from airflow.sdk import get_current_context, task
+from airflow.configuration import conf
+from airflow.providers.standard.decorators.python import _PythonDecoratedOperator
+from airflow.sdk import get_current_context
+from airflow.sdk.bases.decorator import task_decorator_factory
 from airflow.sdk.exceptions import (
     AirflowException,
     AirflowFailException,
     AirflowRescheduleException,
+    TaskDeferred,
 )
 
+from statemaint.airflow.lineage import TracedOperator
 from statemaint.airflow.names import asset_uri, findings_uri
 from statemaint.airflow.settings import unknown_options
 from statemaint.airflow.texts import is_damaged
+from statemaint.airflow.triggers import LeaseTrigger, delay_after
 from statemaint.errors import LeaseHeldError, StatemaintError
 from statemaint.report.task import Failure
 
@@ -23,26 +29,72 @@ _log = logging.getLogger(__name__)
 # The name under which notifiers find the report: `{{ statemaint.note }}` in their templates.
 REPORT_VARIABLE = "statemaint"
 
-_FIRST_WAIT, _LONGEST_WAIT = timedelta(seconds=5), timedelta(minutes=5)
+# How much longer than the deadline of its trigger a deferred task waits for a triggerer.
+_MARGIN = timedelta(minutes=5)
+
+
+class WaitingOperator:
+    """The part of an operator that waits for a lease in the triggerer, if it is deferrable.
+
+    Attributes:
+        deferrable: `None` for Airflow's setting `[operators] default_deferrable`.
+        since: when the wait in the triggerer began.
+        looks: how often the triggerer has looked at the lease.
+    """
+
+    deferrable: bool | None = None
+    since: datetime | None = None
+    looks = 0
+
+    def look_again(self, context: Any, event: Mapping[str, int], *, since: str) -> Any:
+        """Goes on after the triggerer's wait."""
+        self.since, self.looks = datetime.fromisoformat(since), event["looks"]
+        return self.execute(context)  # type: ignore[attr-defined]
+
+
+class StatemaintTask(WaitingOperator, TracedOperator, _PythonDecoratedOperator):
+    """The operator of `@task`, for our tasks."""
+
+    def execute(self, context: Any) -> Any:
+        return self.traced(super().execute(context))
 
 
 def our_task(name: str, text: str | None, **more: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Returns Airflow's decorator of a task whose result is not for the log."""
-    return task(task_id=name, doc_md=text, show_return_value_in_logs=False, **more)
+    """Returns the decorator of a task whose result is not for the log."""
+    more |= {"task_id": name, "doc_md": text, "show_return_value_in_logs": False}
+    return task_decorator_factory(decorated_operator_class=StatemaintTask, **more)
 
 
-def wait(held: str, most: timedelta) -> NoReturn:
-    """Ends this attempt, to try again later: each wait is twice as long as the one before.
+def waits_since(context: Mapping[str, Any]) -> datetime | None:
+    """Returns when this attempt began to wait for a lease; `None` if it has not waited."""
+    since: datetime | None = getattr(context["task"], "since", None)
+    return since or context["ti"].get_first_reschedule_date(context)
 
-    Waiting takes no worker and no slot of the pool, and is no retry.
+
+def wait(held: str, most: timedelta, *, checkpoint: str, connection: str | None) -> NoReturn:
+    """Ends this attempt, to go on later: each wait is twice as long as the one before.
+
+    Waiting takes no worker and no slot of the pool, and is no retry. A deferrable task goes on when
+    the triggerer has seen the lease free; it fails if no triggerer runs. Others begin to look.
     """
-    context = get_current_context()
-    now = datetime.now(UTC)
-    first = context["ti"].get_first_reschedule_date(context) or now
+    context, now = get_current_context(), datetime.now(UTC)
+    task, first = context["task"], waits_since(context) or now
     if now - first > most:
         raise AirflowFailException(f"{held}; gave up after {most}")
-    waits = int(context.get("task_reschedule_count", 0) or 0)
-    delay = min(_FIRST_WAIT * 2 ** min(waits, 10), _LONGEST_WAIT)
+    deferrable = getattr(task, "deferrable", None)
+    if deferrable is None:
+        deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
+    if deferrable and isinstance(task, WaitingOperator):
+        _log.info("%s; the triggerer looks at it until %s", held, f"{first + most:%F %T} UTC")
+        raise TaskDeferred(
+            trigger=LeaseTrigger(
+                checkpoint, connection, until=(first + most).timestamp(), looks=task.looks
+            ),
+            method_name="look_again",
+            kwargs={"since": first.isoformat()},
+            timeout=first + most - now + _MARGIN,
+        )
+    delay = delay_after(int(context.get("task_reschedule_count", 0) or 0))
     _log.info("%s; looking again in %d s", held, delay.total_seconds())
     raise AirflowRescheduleException(now + delay)  # type: ignore[no-untyped-call]
 
@@ -63,12 +115,13 @@ def fail(failure: Failure) -> NoReturn:
 
 
 @contextmanager
-def errors_end(waits: timedelta) -> Iterator[None]:
+def errors_end(waits: timedelta, connection: str | None) -> Iterator[None]:
     """Ends the task with our errors: waits for a lease that another run holds, fails otherwise."""
     try:
         yield
     except LeaseHeldError as error:
-        wait(f"{error.code}: {error}", waits)
+        held = f"{error.code}: {error}"
+        wait(held, waits, checkpoint=error.root, connection=connection)
     except StatemaintError as error:
         fail(Failure.of(error))
     except ValueError as error:

@@ -11,9 +11,10 @@ from typing import Any
 
 from airflow.sdk import Asset, BaseOperator
 
-from statemaint.airflow.endings import errors_end, fail, update_assets, wait
+from statemaint.airflow.endings import WaitingOperator, errors_end, fail, update_assets, wait
 from statemaint.airflow.health import Health, health_of, repaired_health, valid_spark
 from statemaint.airflow.hooks import StatemaintHook
+from statemaint.airflow.lineage import TracedOperator
 from statemaint.airflow.links import links
 from statemaint.airflow.names import NOTE, POOL, asset_uri, findings_uri, run_name
 from statemaint.airflow.publish import reporting
@@ -38,7 +39,7 @@ FOUND = "found"
 _HOUR = timedelta(hours=1)
 
 
-class CheckpointOperator(BaseOperator):
+class CheckpointOperator(WaitingOperator, TracedOperator, BaseOperator):
     """The common part of all operators on one checkpoint.
 
     Args:
@@ -46,6 +47,8 @@ class CheckpointOperator(BaseOperator):
         connection: the Airflow connection for S3, of type `aws` or `statemaint`.
         query: the query's name, for Assets and links; by default the address's last part.
         wait_for_lease: the maximum wait for another run that maintains the checkpoint.
+        deferrable: whether to wait for it in the triggerer; by default as Airflow's setting
+            `[operators] default_deferrable`.
         kwargs: arguments of Airflow's operators.
     """
 
@@ -59,19 +62,20 @@ class CheckpointOperator(BaseOperator):
         connection: str | None = None,
         query: str | None = None,
         wait_for_lease: timedelta = _HOUR,
+        deferrable: bool | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.checkpoint, self.connection, self.query = checkpoint, connection, query
-        self.wait_for_lease = wait_for_lease
+        self.wait_for_lease, self.deferrable = wait_for_lease, deferrable
         if not is_template(query or str(checkpoint)):
             name = given_name(query, str(checkpoint))
             self.outlets = [*self.outlets, *map(Asset, self.updates(name))]
 
     def execute(self, context: Mapping[str, Any]) -> Any:
         self.query = given_name(self.query, self.checkpoint)
-        with errors_end(self.wait_for_lease):
-            return self.work(context)
+        with errors_end(self.wait_for_lease, self.connection):
+            return self.traced(self.work(context))
 
     @abstractmethod
     def work(self, context: Mapping[str, Any]) -> Any:
@@ -152,7 +156,8 @@ class MaintainCheckpointOperator(CheckpointOperator):
             done = maintain_query(settings, options, holder, run=run, on_outcome=progress.changes())
             progress.failed = done.failure is not None
             if done.report is None:
-                wait(str(done.held), self.wait_for_lease)
+                where, key = settings.checkpoint, settings.connection
+                wait(str(done.held), self.wait_for_lease, checkpoint=where, connection=key)
         pass_on({NOTE: done.report["note"], **done.shown})
         return self.tell(context, done.report, done.failure)
 

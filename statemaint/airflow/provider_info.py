@@ -25,6 +25,7 @@ def get_provider_info() -> dict[str, Any]:
         "operators": [_modules("operators", "task_group", "maintenance_dag")],
         "sensors": [_modules("sensors")],
         "hooks": [_modules("hooks")],
+        "triggers": [_modules("triggers")],
         "connection-types": [_connection()],
         "notifications": [f"{_MODULES}.notifications.StateReportNotifier"],
         "extra-links": [f"{_MODULES}.links.StateLink", f"{_MODULES}.links.DashboardLink"],

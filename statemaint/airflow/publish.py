@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import (
     AirflowRescheduleException,
     AirflowSkipException,
     DownstreamTasksSkipped,
+    TaskDeferred,
 )
 
 from statemaint.airflow.connections import stored_connection
@@ -79,6 +80,7 @@ def all_reporting(
         AirflowSkipException: tasks.TaskState.SUCCEEDED,
         DownstreamTasksSkipped: tasks.TaskState.SUCCEEDED,
         AirflowRescheduleException: tasks.TaskState.WAITING,
+        TaskDeferred: tasks.TaskState.WAITING,
     }
     with tasks.reporting(*map(task, queries), clock=time.time, endings=endings) as progress:
         yield dict(zip((settings.query for settings in queries), progress, strict=True))

@@ -15,7 +15,15 @@ from airflow.sdk.exceptions import (
 )
 
 from statemaint.airflow import on_spark, tasks
-from statemaint.airflow.endings import fail, notify_all, of_one_build, our_task, update_assets, wait
+from statemaint.airflow.endings import (
+    fail,
+    notify_all,
+    of_one_build,
+    our_task,
+    update_assets,
+    wait,
+    waits_since,
+)
 from statemaint.airflow.links import add_links
 from statemaint.airflow.names import COSTS, NOTE, asset_uri, findings_uri, of_query, run_name
 from statemaint.airflow.on_spark import start_spark
@@ -86,11 +94,10 @@ def plan_task(settings: QuerySettings, terms: Terms) -> Any:
 
 
 def _wait(held: str, settings: QuerySettings, terms: Terms) -> NoReturn:
-    context = get_current_context()
-    if not context.get("task_reschedule_count"):
+    if not waits_since(get_current_context()):
         publish_held(settings)
     pass_on({PLANNED: dumped(TaskResults(failure=held))})
-    wait(held, terms.waits)
+    wait(held, terms.waits, checkpoint=settings.checkpoint, connection=settings.connection)
 
 
 def maintain_task(settings: QuerySettings, terms: Terms) -> Any:

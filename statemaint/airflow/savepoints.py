@@ -62,7 +62,10 @@ def savepoint_tasks(settings: QuerySettings, where: SavepointSettings, waits: ti
         options = SavepointOptions(**form_values(SavepointOptions.__slots__))
         repeated = run.start_date if ti.try_number > 1 else None
         since = repeated.timestamp() - _SKEW if repeated else None
-        with reporting(settings, 0, verb="savepoint") as progress, errors_end(waits):
+        with (
+            reporting(settings, 0, verb="savepoint") as progress,
+            errors_end(waits, settings.connection),
+        ):
             report, newest = saved(settings, where, options, since=since)
             _log.info(_line(report))
             if options.dry_run:
@@ -70,11 +73,15 @@ def savepoint_tasks(settings: QuerySettings, where: SavepointSettings, waits: ti
             progress.add(snapshots_written=report.stores, bytes_written=report.written)
         if newest:
             ti.xcom_push(SAVED, asdict(newest))
-        return {"savepoint": report.dest, "batch": report.note.batch, "bytes": report.written}
+        made = {"savepoint": report.dest, "batch": report.note.batch, "bytes": report.written}
+        return {"checkpoint": settings.checkpoint, **made}
 
     @our_task("expire", "Lists the savepoints, and deletes those that no rule keeps.")
     def expire() -> dict[str, Any]:
-        with reporting(settings, "expire", verb="savepoint") as progress, errors_end(waits):
+        with (
+            reporting(settings, "expire", verb="savepoint") as progress,
+            errors_end(waits, settings.connection),
+        ):
             listed = expired(settings, where)
             for found in listed:
                 _log.info("%s: %s", found.address, _fate(found))

@@ -11,11 +11,12 @@ from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 from statemaint.airflow.endings import errors_end
 from statemaint.airflow.health import health_of, longest_chain, valid_spark
 from statemaint.airflow.hooks import StatemaintHook
+from statemaint.airflow.lineage import TracedOperator
 from statemaint.airflow.links import links
 from statemaint.errors import NotACheckpointError
 
 
-class CheckpointSensor(BaseSensorOperator):
+class CheckpointSensor(TracedOperator, BaseSensorOperator):
     """Waits until a query would restart from its checkpoint, and replays no more than a bound.
 
     Deferred between two looks, it takes no worker and no slot. Each look is a task of its own, as
@@ -54,7 +55,7 @@ class CheckpointSensor(BaseSensorOperator):
 
     def execute(self, context: Mapping[str, Any]) -> Any:
         if not self.deferrable:
-            return super().execute(context)  # type: ignore[arg-type, unused-ignore]
+            return self.traced(super().execute(context))  # type: ignore[arg-type, unused-ignore]
         return self.look_again(context, since=datetime.now(UTC).isoformat())
 
     def look_again(self, context: Mapping[str, Any], event: Any = None, *, since: str) -> Any:
@@ -63,7 +64,7 @@ class CheckpointSensor(BaseSensorOperator):
         look = self.poke(context)
         seen: dict[str, Any] = look.xcom_value or {}
         if look.is_done:
-            return seen
+            return self.traced(seen)
         if datetime.now(UTC) - datetime.fromisoformat(since) > timedelta(seconds=self.timeout):
             ended = AirflowSkipException if self.soft_fail else AirflowSensorTimeout
             raise ended(f"{seen['reason']}; gave up after {self.timeout:.0f} s")
@@ -73,7 +74,7 @@ class CheckpointSensor(BaseSensorOperator):
     def poke(self, context: Mapping[str, Any]) -> PokeReturnValue:
         del context
         facts: dict[str, Any] = {"checkpoint": self.checkpoint}
-        with errors_end(waits=timedelta()):
+        with errors_end(timedelta(), self.connection):
             try:
                 reason = self._reason(facts)
             except NotACheckpointError as error:

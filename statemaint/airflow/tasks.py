@@ -328,6 +328,7 @@ def _report(settings: QuerySettings, results: TaskResults, emptied: Emptied) -> 
         "scope": plan.scope,
         "target": results.planned[0].target if results.planned else plan.target,
         "snapshots": sum(report.snapshots for report in reports),
+        "bytes_written": sum(report.bytes_written for report in reports),
         "files": sum(report.files for report in reports),
         "bytes": sum(report.bytes for report in reports),
         "trash_files_deleted": emptied.files,

@@ -1,15 +1,17 @@
-"""One real Airflow and one Chromium for all tests of this folder."""
+"""One real Airflow at a time, and one Chromium, for all tests of this folder."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from tests.support.servers import Servers
 from tests.systems.browser.scene import Scene, scene
+from tools.demo.airflow import Airflow
 
 _servers = Servers(Path(__file__).parent)
+_stories = Servers(Path(__file__).parent)
 _browsers = Servers(Path(__file__).parent)
 
 
@@ -21,8 +23,31 @@ def airflow_scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
 
 
 @pytest.fixture
+def stories(tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    """A real Airflow with a fleet of 300; it takes the place of the other."""
+    pytest.importorskip("airflow", reason="the extra `airflow`")
+    from tests.systems.browser.stories import stories_scene  # noqa: PLC0415 -- imports Airflow
+
+    _servers.end()
+    return _stories.get("stories", lambda: stories_scene(tmp_path_factory.mktemp("stories")))
+
+
+@pytest.fixture
 def log_in(airflow_scene: Scene) -> Iterator[Callable[..., object]]:
     """Opens tabs of users, who are logged in once; no page may leave an error on the console."""
+    with _visitors(airflow_scene.airflow) as one:
+        yield one
+
+
+@pytest.fixture
+def walk(stories: Scene) -> Iterator[Callable[..., object]]:
+    """Does so in the Airflow of the stories."""
+    with _visitors(stories.airflow) as one:
+        yield one
+
+
+@contextmanager
+def _visitors(at: Airflow) -> Iterator[Callable[..., object]]:
     # Tests that need Playwright are skipped without it, and this file is read all the same.
     from playwright.sync_api import Error  # noqa: PLC0415
 
@@ -37,7 +62,6 @@ def log_in(airflow_scene: Scene) -> Iterator[Callable[..., object]]:
 
     if chromium() is None:
         pytest.skip("Chromium is not installed; Debian's package is `chromium`")
-    at = airflow_scene.airflow
     visits: list[Visit] = []
     with ExitStack() as stack:
 
@@ -45,7 +69,7 @@ def log_in(airflow_scene: Scene) -> Iterator[Callable[..., object]]:
             with limited():
                 running = _browsers.get("browser", browser)
                 context = _browsers.get(
-                    f"{user} {settings}", lambda: logged_in(running, at, user, **settings)
+                    f"{at.url} {user} {settings}", lambda: logged_in(running, at, user, **settings)
                 )
                 return stack.enter_context(visit(context, at.url))
 
@@ -66,6 +90,6 @@ def log_in(airflow_scene: Scene) -> Iterator[Callable[..., object]]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    """Ends both with the last of the tests."""
-    for shared in (_browsers, _servers):
+    """Ends all with the last of the tests."""
+    for shared in (_browsers, _stories, _servers):
         shared.leave(nextitem)

@@ -1,0 +1,41 @@
+"""A fleet in several DAG files, each with a queries file of its own, as docs/airflow.md has it."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("airflow", reason="the extra `airflow`")
+
+from statemaint.airflow.factory import build_dags
+from statemaint.airflow.manual import manual_dags
+from statemaint.airflow.names import VERIFY_DAG
+
+ENTRY = "queries:\n  {name}: {{checkpoint: /data/{name}}}\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("STATEMAINT_STATE", str(tmp_path / "state"))
+    queries = tmp_path / "queries"
+    queries.mkdir()
+    for name in ("payments", "clicks"):
+        text = ENTRY.format(name=name)
+        (queries / f"{name}.yaml").write_text(text, encoding="utf-8")
+    return queries
+
+
+def test_dag_files_with_a_queries_file_each_make_the_dags_of_the_folder(folder: Path) -> None:
+    parts = [set(build_dags(file)) for file in sorted(folder.iterdir())]
+    assert parts == [{"statemaint__clicks"}, {"statemaint__payments"}]
+    assert set(build_dags(folder)) == set.union(*parts)
+
+
+def test_the_dags_for_manual_work_offer_the_queries_of_a_folder(folder: Path) -> None:
+    choice = manual_dags(folder)[VERIFY_DAG].params.get_param("query")
+    assert choice.schema["enum"] == ["clicks", "payments"]
+
+
+def test_a_mistake_in_one_file_leaves_the_dags_of_the_others(folder: Path) -> None:
+    (folder / "payments.yaml").write_text("queries: [", encoding="utf-8")
+    assert set(build_dags(folder / "clicks.yaml")) == {"statemaint__clicks"}
+    assert set(build_dags(folder / "payments.yaml")) == {"statemaint_queries_file"}
