@@ -70,14 +70,16 @@ class Runner:
         files = (file for file in (root / "output").glob("*.json") if int(file.stem) > above)
         return sorted(line for file in files for line in json.loads(file.read_text()))
 
-    def states(self, root: Path, *, placed: bool = True) -> dict[str, dict[str, Any]]:
-        """Returns what Spark's own reader finds at each batch of the log, by store."""
-        return state_reader.read(self.spark, root / "checkpoint", placed=placed)
+    def states(
+        self, root: Path, newest: int | None = None, *, placed: bool = True
+    ) -> dict[str, dict[str, Any]]:
+        """Returns what Spark's own reader finds at the newest batches, or at each, by store."""
+        return state_reader.read(self.spark, root / "checkpoint", newest, placed=placed)
 
     def state(self, root: Path) -> dict[str, Any]:
         """What Spark's own reader finds at the newest batch, by store."""
-        found = self.states(root)
-        return {name: batches[max(batches, key=int)] for name, batches in found.items()}
+        found = self.states(root, newest=1)
+        return {name: only for name, batches in found.items() for only in batches.values()}
 
 
 def newest_batch(root: Path) -> int:

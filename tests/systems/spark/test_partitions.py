@@ -123,11 +123,11 @@ def check_goes_on(spark: SparkSession, place: Path, name: str, shapes: Iterable[
         runner.run(root, read)
         assert newest_batch(other) == newest_batch(root)
         assert runner.output(other) == runner.output(root, above=newest)
-        ours, theirs = (runner.states(one, placed=False) for one in (other, root))
+        ours, theirs = (runner.states(one, MORE + 1, placed=False) for one in (other, root))
         assert ours.keys() == theirs.keys()
         for store, batches in ours.items():
             common = batches.keys() & theirs[store].keys()
-            assert len(common) >= MORE
+            assert len(common) == MORE + 1
             assert [batches[one] for one in common] == [theirs[store][one] for one in common]
         storage = LocalStorage(other / "checkpoint")
         assert doctor(storage).restarts
