@@ -25,9 +25,6 @@ from tests.checkpoints.queries import IDS, STATE_STORE
 
 _READING = {
     f"{STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
-    # To compile code for a few rows would be most of the work.
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.codegen.wholeStage": "false",
 }
 # By default `to_json` drops nulls and all below a millisecond.
 _JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
