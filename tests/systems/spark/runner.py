@@ -21,6 +21,10 @@ _CONF = {
     # To compile code for a few rows would be most of the work.
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
+    # Hadoop starts up to twenty processes for a file of a local disk; with this, two.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
 }
 
 

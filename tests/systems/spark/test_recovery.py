@@ -8,8 +8,9 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,15 @@ def query(spark: SparkSession, kind: Kind, place: Path) -> Query:
     twin = copied(root, "undisturbed")
     runner.run(twin, AFTER)
     return Query(runner, root, runner.output(twin), runner.state(twin), newest_batch(twin))
+
+
+def shared_out(name: str, damages: Iterable[str]) -> pytest.MarkDecorator:
+    """Each query with each kind of damage; of the few, each kind of damage with one of them."""
+    if ALL:
+        cases = [(query, damage) for damage in damages for query in NAMES]
+    else:
+        cases = list(zip(cycle(NAMES), damages, strict=False))
+    return pytest.mark.parametrize(("whole", name), cases, indirect=["whole"])
 
 
 @pytest.fixture
@@ -156,7 +166,7 @@ def flip(at: int) -> Callable[[bytes], bytes]:
 SPOILT = {"cut": cut, "empty": empty, "data": flip(60), "length": flip(10), "checksum": flip(18)}
 
 
-@pytest.mark.parametrize("spoilt", SPOILT)
+@shared_out("spoilt", SPOILT)
 def test_a_bad_snapshot_is_made_anew(broken: tuple[Query, Path], spoilt: str) -> None:
     found, root = broken
     checkpoint = root / "checkpoint"
@@ -279,7 +289,7 @@ KINDS_OF_LOSS = {
 }
 
 
-@pytest.mark.parametrize("loss", KINDS_OF_LOSS)
+@shared_out("loss", KINDS_OF_LOSS)
 def test_the_batch_that_doctor_names_is_where_the_query_goes_on(
     broken: tuple[Query, Path], loss: str
 ) -> None:
