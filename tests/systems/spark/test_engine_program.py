@@ -4,16 +4,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
-from statemaint.cli.main import run
-from statemaint.spark import program as module
 from tests.support.paths import ROOT
+from tests.systems.spark.conftest import Program, here
 from tests.systems.spark.fleets import write_fleet
 
 
@@ -37,35 +34,6 @@ def program(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
         check=False,
         timeout=300,
     )
-
-
-Program = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture
-def in_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Program:
-    """Runs the program in this process, as far as it comes without a session."""
-
-    def program(*arguments: str) -> subprocess.CompletedProcess[str]:
-        monkeypatch.setattr(sys, "argv", ["statemaint.spark", *arguments])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            run(module.program, "python -m statemaint.spark")
-        printed, code = capsys.readouterr(), ended.value.code
-        assert isinstance(code, int)
-        return subprocess.CompletedProcess(arguments, code, printed.out, printed.err)
-
-    return program
-
-
-@pytest.fixture
-def in_session(
-    in_process: Program, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> Program:
-    """Runs the program with the session of all tests, which costs a tenth of one of its own."""
-    monkeypatch.setattr(module, "session", lambda *_: spark)
-    monkeypatch.setattr(SparkSession, "stop", lambda _: None)
-    return in_process
 
 
 def test_a_fleet_is_maintained_and_the_worst_query_comes_first(file: Path, tmp_path: Path) -> None:
@@ -155,9 +123,9 @@ def test_a_package_that_executors_lack_is_one_line_and_nothing_is_done(
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(
-    file: Path, in_process: Program, arguments: tuple[str, ...], line: str
+    file: Path, arguments: tuple[str, ...], line: str
 ) -> None:
-    done = in_process(*(str(file) if one == "FILE" else one for one in arguments))
+    done = here(*(str(file) if one == "FILE" else one for one in arguments))
     assert done.returncode == 2
     assert line in done.stderr
     assert len(done.stderr.splitlines()) == 1
