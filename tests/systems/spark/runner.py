@@ -16,15 +16,16 @@ from tests.checkpoints.queries import KINDS, Kind, write_input
 from tests.checkpoints.rocks_queries import EVOLVING_KINDS, ROCKS_KINDS, UNARCHIVED_KINDS
 
 KIND = {kind.name: kind for kind in (*KINDS, *ROCKS_KINDS, *UNARCHIVED_KINDS, *EVOLVING_KINDS)}
+MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+_MANAGERS = "org.apache.spark.sql.execution.streaming.checkpointing"
+SPARKS_OWN = f"{_MANAGERS}.FileContextBasedCheckpointFileManager"
 _CONF = {
     "spark.sql.streaming.minBatchesToRetain": "8",
     # To compile code for a few rows would be most of the work.
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
     # Hadoop starts up to twenty processes for a file of a local disk; with this, two.
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
+    MANAGER: f"{_MANAGERS}.FileSystemBasedCheckpointFileManager",
 }
 
 

@@ -29,7 +29,7 @@ from statemaint.recover import repair, rollback
 from statemaint.storage import open_storage
 from tests.checkpoints.environments import packages
 from tests.checkpoints.queries import Kind
-from tests.systems.spark.runner import KIND, Runner, copied, newest_batch
+from tests.systems.spark.runner import KIND, MANAGER, SPARKS_OWN, Runner, copied, newest_batch
 from tests.unit.audit.test_row_rules import remove_one
 
 POLICY = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
@@ -51,6 +51,8 @@ if ALL:
 BY_BATCH = ("pandas-state", "rocks-timed", "rocks-timed-ids")
 NUMBERED = ("rocks-join2", "rocks-join3", "rocks-join4")
 HOME = "state/0/0"
+# After a repair a query may write over files, which is done as by default.
+_CONF = {MANAGER: SPARKS_OWN}
 MONTH = 30 * 86_400.0
 
 
@@ -73,7 +75,7 @@ def whole(
 
 
 def query(spark: SparkSession, kind: Kind, place: Path) -> Query:
-    runner, root = Runner(spark, kind), place / kind.name / "broken"
+    runner, root = Runner(spark, kind, _CONF), place / kind.name / "broken"
     runner.run(root, BEFORE)
     storage = open_storage(str(root / "checkpoint"))
     target = verify(storage).checkpoint.target
