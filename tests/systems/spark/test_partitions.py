@@ -21,9 +21,9 @@ from statemaint.storage import LocalStorage
 from tests.checkpoints import state_reader
 from tests.systems.spark.runner import KIND, Runner, copied, newest_batch
 
-FIRST, MORE = 11, 3
-# Each takes minutes; all of them are for `make test-shapes`.
+# Each takes minutes; all of them, with more batches, are for `make test-shapes`.
 _ALL = os.environ.get("STATEMAINT_SHAPES") == "all"
+FIRST, MORE = 11, 5 if _ALL else 3
 _MORE_NAMES = (
     "rocks-timed-ids",
     "aggregation2", "chained", "dedup-within-watermark", "join2", "pandas-state-timeout",
