@@ -62,13 +62,14 @@ test-bootstrap-sparks: setup ## continue every kind of query from rows that boot
 	$(WITH_JAVA) $(BIN)/python -m tests.checkpoints.bootstrap $(ARGS)
 
 test-shapes: setup ## savepoints in other shapes, and bootstraps, each restarted by Spark 4.3 (two hours)
-	$(WITH_JAVA) STATEMAINT_SHAPES=all $(BIN)/python -m pytest tests/systems/spark/test_partitions.py tests/systems/spark/test_bootstrap.py $(ARGS)
+	$(WITH_JAVA) STATEMAINT_SHAPES=all $(BIN)/python -m pytest tests/systems/spark/test_partitions.py tests/systems/spark/test_bootstrap.py \
+	  tests/systems/spark/test_savepoint.py tests/systems/spark/test_diff.py tests/systems/spark/test_show.py $(ARGS)
 
 test-provider-machine: setup ## our providers beside Spark's own, step by step: 200 times 40 steps (half an hour)
 	$(WITH_JAVA) STATEMAINT_MACHINE=200 $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/systems/spark/test_provider_machine.py $(ARGS)
 
 test-recovery: setup ## damage, repair and roll back every kind of query, each restarted by Spark (half an hour)
-	$(WITH_JAVA) STATEMAINT_RECOVERY=all $(BIN)/python -m pytest tests/systems/spark/test_recovery.py $(ARGS)
+	$(WITH_JAVA) STATEMAINT_RECOVERY=all $(BIN)/python -m pytest tests/systems/spark/test_recovery.py tests/systems/spark/test_repartition.py $(ARGS)
 
 test-undo: test-parts ## undo after every failed request or call of an S3 and an HDFS
 	$(WITH_JAVA) STATEMAINT_UNDO=all $(BIN)/python -m pytest $(WAITING) tests/systems/s3/test_undo.py tests/systems/hadoop/test_undo.py $(ARGS)

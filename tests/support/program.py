@@ -4,18 +4,19 @@ import io
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from unittest.mock import patch
 
 from statemaint.cli import main
 
 
-def run(*args: str) -> subprocess.CompletedProcess[str]:
-    """Runs the program with arguments; returns what a shell would see of it."""
+def run(*args: str, program: Callable[[], object] = main) -> subprocess.CompletedProcess[str]:
+    """Runs the program, or another, with arguments; returns what a shell would see of it."""
     out, err = _stream(), _stream()
     argv = patch.object(sys, "argv", ["statemaint", *args])
     with argv, redirect_stdout(out), redirect_stderr(err):
-        code = _code()
+        code = _code(program)
     return subprocess.CompletedProcess(args, code, _text(out), _text(err))
 
 
@@ -29,10 +30,10 @@ def _text(stream: io.TextIOWrapper) -> str:
     return stream.read()
 
 
-def _code() -> int:
+def _code(program: Callable[[], object]) -> int:
     before = dict(os.environ)
     try:
-        main()
+        program()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(bool(end.code))
     finally:

@@ -12,10 +12,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from pyspark.sql import SparkSession
 
+from statemaint.cli.main import run as run_command
+from statemaint.spark import program as module
+from tests.support.program import run
 from tools.demo.events import write_hours
 from tools.demo.oracle import oracle_session
 from tools.demo.pipeline import hourly_job
@@ -25,6 +29,7 @@ ROOT = HERE.parents[2]
 # It has to catch tasks at work, which a fast machine may not allow: a part of `make test-sparks`.
 _CLUSTERS = ["test_cluster.py", "test_cluster_packages.py"]
 collect_ignore = [] if os.environ.get("STATEMAINT_CLUSTER") else _CLUSTERS
+Program = Callable[..., CompletedProcess[str]]
 RunOn = Callable[[Path, Iterable[int]], None]
 
 
@@ -46,6 +51,21 @@ def spark() -> Iterator[SparkSession]:
     logging.getLogger("py4j").setLevel(logging.WARNING)
     with oracle_session(conf) as session:
         yield session
+
+
+def here(*arguments: str) -> CompletedProcess[str]:
+    """Runs Spark's program in this process."""
+    return run(
+        *arguments, program=lambda: run_command(module.program, "python -m statemaint.spark")
+    )
+
+
+@pytest.fixture
+def in_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Program:
+    """Runs Spark's program with the session of all tests: its own costs ten times as much."""
+    monkeypatch.setattr(module, "session", lambda *_: spark)
+    monkeypatch.setattr(SparkSession, "stop", lambda _: None)
+    return here
 
 
 @pytest.fixture(scope="session")

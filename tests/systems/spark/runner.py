@@ -16,11 +16,16 @@ from tests.checkpoints.queries import KINDS, Kind, write_input
 from tests.checkpoints.rocks_queries import EVOLVING_KINDS, ROCKS_KINDS, UNARCHIVED_KINDS
 
 KIND = {kind.name: kind for kind in (*KINDS, *ROCKS_KINDS, *UNARCHIVED_KINDS, *EVOLVING_KINDS)}
+MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+_MANAGERS = "org.apache.spark.sql.execution.streaming.checkpointing"
+SPARKS_OWN = f"{_MANAGERS}.FileContextBasedCheckpointFileManager"
 _CONF = {
     "spark.sql.streaming.minBatchesToRetain": "8",
     # To compile code for a few rows would be most of the work.
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
+    # Hadoop starts up to twenty processes for a file of a local disk; with this, two.
+    MANAGER: f"{_MANAGERS}.FileSystemBasedCheckpointFileManager",
 }
 
 
@@ -70,14 +75,16 @@ class Runner:
         files = (file for file in (root / "output").glob("*.json") if int(file.stem) > above)
         return sorted(line for file in files for line in json.loads(file.read_text()))
 
-    def states(self, root: Path, *, placed: bool = True) -> dict[str, dict[str, Any]]:
-        """Returns what Spark's own reader finds at each batch of the log, by store."""
-        return state_reader.read(self.spark, root / "checkpoint", placed=placed)
+    def states(
+        self, root: Path, newest: int | None = None, *, placed: bool = True
+    ) -> dict[str, dict[str, Any]]:
+        """Returns what Spark's own reader finds at the newest batches, or at each, by store."""
+        return state_reader.read(self.spark, root / "checkpoint", newest, placed=placed)
 
     def state(self, root: Path) -> dict[str, Any]:
         """What Spark's own reader finds at the newest batch, by store."""
-        found = self.states(root)
-        return {name: batches[max(batches, key=int)] for name, batches in found.items()}
+        found = self.states(root, newest=1)
+        return {name: only for name, batches in found.items() for only in batches.values()}
 
 
 def newest_batch(root: Path) -> int:

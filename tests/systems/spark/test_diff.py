@@ -1,6 +1,8 @@
 """What we say changed between versions is what Spark's change feed leads to, key for key."""
 
 import json
+import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from pathlib import Path
@@ -19,7 +21,13 @@ from tests.systems.spark.test_show import EVERY, unpack
 
 # A batch that writes a zip writes no changelog, which is all that the feed reads.
 WITHOUT_CHANGELOGS = {"rocks-zips", "rocks-zips-ids"}
-WITH_FEED = [one for one in EVERY if one[1] not in WITHOUT_CHANGELOGS]
+# Unique ids and compression change where rows are read, which other tests show for each kind;
+# `make test-shapes` has all.
+_ALL = os.environ.get("STATEMAINT_SHAPES") == "all"
+_ALIKE = re.compile(r"-(zstd|snappy|lzf)$|rocks-(dedup|session-window|join[23]|expiring)-ids$")
+WITH_FEED = [
+    one for one in EVERY if one[1] not in WITHOUT_CHANGELOGS and (_ALL or not _ALIKE.search(one[1]))
+]
 TIMERS = "timers"
 
 Key = tuple[str, str]

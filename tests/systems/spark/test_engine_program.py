@@ -1,4 +1,4 @@
-"""`python -m statemaint.spark`, in processes of its own."""
+"""`python -m statemaint.spark`: in processes of its own, or with the tests' own session."""
 
 import json
 import os
@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.paths import ROOT
+from tests.systems.spark.conftest import Program, here
 from tests.systems.spark.fleets import write_fleet
 
 
@@ -60,12 +61,12 @@ def test_a_fleet_is_maintained_and_the_worst_query_comes_first(file: Path, tmp_p
 
 
 def test_an_entry_with_a_mistake_stands_alone_and_the_other_queries_are_maintained(
-    file: Path,
+    file: Path, in_session: Program
 ) -> None:
     text = file.read_text().replace("  damaged: {checkpoint: ", "  damaged: {chkpoint: ")
     file.write_text(text)
     line = text.splitlines().index(next(one for one in text.splitlines() if "chkpoint" in one)) + 1
-    done = program("maintain", "--queries", str(file), "--master", "local[2]", "--json")
+    done = in_session("maintain", "--queries", str(file), "--json")
     assert done.returncode == 2, done.stderr
     found = {one["query"]: one for one in json.loads(done.stdout)["queries"]}
     assert {name: one["exit_code"] for name, one in found.items()} == {
@@ -79,13 +80,10 @@ def test_an_entry_with_a_mistake_stands_alone_and_the_other_queries_are_maintain
     assert f"{file}:{line}: queries.damaged.chkpoint: no such key; the keys are" in said
 
 
-def test_two_shards_have_each_query_once(file: Path) -> None:
+def test_two_shards_have_each_query_once(file: Path, in_session: Program) -> None:
     found = []
     for shard in ("1/2", "2/2"):
-        done = program(
-            *("inventory", "--queries", str(file), "--master", "local[1]", "--json"),
-            *("--shard", shard),
-        )
+        done = in_session("inventory", "--queries", str(file), "--json", "--shard", shard)
         found.append([one["query"] for one in json.loads(done.stdout)["queries"]])
     every = [name for names in found for name in names]
     assert sorted(every) == ["damaged", "join2", "nothing", "rocks-zips"]
@@ -127,7 +125,7 @@ def test_a_package_that_executors_lack_is_one_line_and_nothing_is_done(
 def test_bad_input_is_one_line_and_exit_code_2(
     file: Path, arguments: tuple[str, ...], line: str
 ) -> None:
-    done = program(*(str(file) if one == "FILE" else one for one in arguments))
+    done = here(*(str(file) if one == "FILE" else one for one in arguments))
     assert done.returncode == 2
     assert line in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -139,10 +137,10 @@ def test_bad_input_is_one_line_and_exit_code_2(
     [("EXISTING", "it exists"), ("s3a://bucket/rows", "nothing was done")],
 )
 def test_an_output_that_cannot_be_written_is_refused_before_any_work(
-    file: Path, tmp_path: Path, place: str, line: str
+    file: Path, tmp_path: Path, in_session: Program, place: str, line: str
 ) -> None:
     output = place.replace("EXISTING", str(tmp_path / "fleet"))
-    done = program("maintain", "--queries", str(file), "--master", "local[2]", "--output", output)
+    done = in_session("maintain", "--queries", str(file), "--output", output)
     assert done.returncode == 2
     assert f"CONFIG: --output {output}: " in done.stderr
     assert line in done.stderr.splitlines()[-1]
@@ -150,12 +148,12 @@ def test_an_output_that_cannot_be_written_is_refused_before_any_work(
 
 
 def test_a_verified_fleet_has_records_and_its_summary_although_the_output_is_lost(
-    file: Path, tmp_path: Path
+    file: Path, tmp_path: Path, in_session: Program
 ) -> None:
     # Spark finds nothing there, and may create nothing either.
     output = file / "rows"
-    done = program(
-        *("verify", "--queries", str(file), "--master", "local[2]", "--query", "join2"),
+    done = in_session(
+        *("verify", "--queries", str(file), "--query", "join2"),
         *("--output", str(output), "--history", str(tmp_path / "history")),
     )
     assert done.returncode == 5, done.stderr

@@ -13,7 +13,7 @@ from statemaint.records.savepoints import SavedStore, Shape, read_savepoint
 from statemaint.savepoint import savepoint
 from statemaint.spark import Target, savepoint_fleet
 from statemaint.storage import LocalStorage
-from tests.systems.spark.test_engine_program import program
+from tests.systems.spark.conftest import Program
 from tests.unit.cli.test_show import unpacked
 
 CASES = [
@@ -48,14 +48,14 @@ def test_the_stores_are_those_of_one_process(
     assert doctor(LocalStorage(to)).restarts
 
 
-def test_the_program_saves_one_query_in_another_shape(tmp_path: Path) -> None:
+def test_the_program_saves_one_query_in_another_shape(tmp_path: Path, in_session: Program) -> None:
     source, to, file = unpacked("join2", tmp_path / "source"), tmp_path / "to", tmp_path / "q.yaml"
     file.write_text(json.dumps({"queries": {"join": {"checkpoint": str(source)}}}))
-    given = ("savepoint", "--queries", str(file), "--partitions", "3", "--master", "local[2]")
-    refused = program(*given)
+    given = ("savepoint", "--queries", str(file), "--partitions", "3")
+    refused = in_session(*given)
     assert refused.returncode == ConfigError.exit_code
     assert "--to" in refused.stderr
-    done = program(*given, "--query", "join", "--to", str(to), "--json")
+    done = in_session(*given, "--query", "join", "--to", str(to), "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["queries"][0]["stores"] == 12
     assert verify(LocalStorage(to), deep=True).healthy

@@ -1,21 +1,21 @@
 """The group in which Spark's driver reports each query of a fleet, in a real Pushgateway."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from urllib.request import ProxyHandler, build_opener
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from pyspark.sql import SparkSession
 
 from statemaint.queries.reader import read_queries
+from statemaint.spark import maintain_fleet
 from statemaint.spark.fleet import fleet_of
 from statemaint.spark.reporting import reporting
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.systems.prometheus.support import part
+from tests.systems.spark.conftest import Program
 from tools.demo.prometheus import Server, pushgateway
 
 pytestmark = [pytest.mark.spark, pytest.mark.prometheus]
@@ -48,27 +48,15 @@ def pushed(gateway: Server) -> dict[tuple[str, str], dict[str, Any]]:
     return found
 
 
-def test_the_driver_pushes_one_group_for_each_query_of_the_fleet(tmp_path: Path) -> None:
+def test_the_driver_pushes_one_group_for_each_query_of_the_fleet(
+    tmp_path: Path, in_session: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
     part("prometheus-pushgateway")
+    monkeypatch.setenv("STATEMAINT_ORIGIN", "here")
     with pushgateway(tmp_path) as gateway:
         file = queries(tmp_path, f"pushgateway: {gateway.url}")
-        command = [
-            "-m",
-            "statemaint.spark",
-            "maintain",
-            "--queries",
-            str(file),
-            "--master",
-            "local[1]",
-        ]
-        run = subprocess.run(
-            [sys.executable, *command],
-            env={**os.environ, "STATEMAINT_ORIGIN": "here"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert run.returncode == 3, run.stderr
+        done = in_session("maintain", "--queries", str(file))
+        assert done.returncode == 3, done.stderr
         found = pushed(gateway)
     assert found.keys() == {("good", "maintain-0"), ("damaged", "maintain-0")}
     good, damaged = found["good", "maintain-0"], found["damaged", "maintain-0"]
@@ -110,19 +98,11 @@ def test_a_pushgateway_that_needs_airflow_is_told_and_stops_no_fleet(
 
 
 def test_a_fleet_that_python_maintains_is_published_as_by_the_program(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STATEMAINT_ORIGIN", "here")
     file = queries(tmp_path, f"textfile: {tmp_path}/metrics")
-    script = f"""
-from statemaint.spark import maintain_fleet
-from statemaint.spark.session import session
-maintain_fleet(session("local[1]", None), {str(file)!r}, attempt=2, run="r")
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    maintain_fleet(spark, str(file), attempt=2, run="r")
     states = {"good": "succeeded", "damaged": "failed"}
     for query, state in states.items():
         text = (tmp_path / f"metrics/statemaint_{query}@maintain-0@here.prom").read_text()

@@ -14,8 +14,8 @@ from statemaint.cli.main import program as command_line
 from statemaint.records.savepoints import read_savepoint
 from statemaint.spark import Target, read_history, savepoint_fleet
 from statemaint.storage import LocalStorage
+from tests.systems.spark.conftest import Program
 from tests.systems.spark.fleets import KINDS, digests, listing, write_fleet
-from tests.systems.spark.test_engine_program import program
 
 HDFS = [kind for _, kind in KINDS if not kind.startswith("rocks")]
 
@@ -93,16 +93,20 @@ def test_every_store_has_a_row_in_the_history_too(
     assert history.where("store IS NOT NULL").count() == len(rows)
 
 
-def test_the_program_leaves_whole_savepoints_as_they_are(saved: Mapping[str, Any]) -> None:
+def test_the_program_leaves_whole_savepoints_as_they_are(
+    saved: Mapping[str, Any], in_session: Program
+) -> None:
     name = HDFS[0]
-    arguments = ("--queries", str(saved["file"]), "--query", name, "--master", "local[2]", "--json")
-    done = program("savepoint", *arguments)
+    arguments = ("--queries", str(saved["file"]), "--query", name, "--json")
+    done = in_session("savepoint", *arguments)
     assert done.returncode == 0, done.stderr
     (summary,) = json.loads(done.stdout)["queries"]
     assert (summary["query"], summary["snapshots_written"], summary["stores"]) == (name, 0, 2)
 
 
-def test_a_query_without_a_place_for_savepoints_is_refused(saved: Mapping[str, Any]) -> None:
-    done = program("savepoint", "--queries", str(saved["file"]), "--query", "unsaved")
+def test_a_query_without_a_place_for_savepoints_is_refused(
+    saved: Mapping[str, Any], in_session: Program
+) -> None:
+    done = in_session("savepoint", "--queries", str(saved["file"]), "--query", "unsaved")
     assert done.returncode == 2
     assert "savepoint: {to: ADDRESS}" in done.stderr

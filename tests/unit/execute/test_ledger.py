@@ -74,8 +74,8 @@ def content_of(line: dict[str, object]) -> bytes:
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize(("policy", "runs"), [long(TIGHT, 500), (KEEPING, 300)])
-def test_after_500_runs_it_is_no_larger_than_after_250(
+@pytest.mark.parametrize(("policy", "runs"), [long(TIGHT, 300), (KEEPING, 300)])
+def test_the_ledger_is_no_larger_after_300_runs_than_after_150(
     storage: MemoryStorage, clock: Clock, policy: Policy, runs: int
 ) -> None:
     hourly(storage, clock, range(runs // 2), policy)
