@@ -114,9 +114,9 @@ _AT_WORK = "state='working'"
 _TASK = "query, origin, task"
 # The time of a task's last push, or of its last file: node_exporter knows that by the file's name.
 _FILE = 'node_textfile_mtime_seconds{file=~".*/statemaint_[^/]+@.+"}'
-for _label, _group in (("query", "1"), ("task", "2"), ("origin", "3")):
+for _label, _capture in (("query", "1"), ("task", "2"), ("origin", "3")):
     _FILE = (
-        f'label_replace({_FILE}, "{_label}", "${_group}", "file", '
+        f'label_replace({_FILE}, "{_label}", "${_capture}", "file", '
         '".*/statemaint_([^/@]+)@([^@]+)@(.*).prom")'
     )
 _REPORTED = f'max by ({_TASK}) (\n    push_time_seconds{{task!=""}}\n    or {_FILE}\n  )'
