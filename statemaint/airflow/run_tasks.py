@@ -14,15 +14,7 @@ from airflow.sdk.exceptions import (
 )
 
 from statemaint.airflow import on_spark, tasks
-from statemaint.airflow.endings import (
-    fail,
-    notify_all,
-    of_one_build,
-    our_task,
-    update_assets,
-    wait,
-    waits_since,
-)
+from statemaint.airflow.endings import fail, notify_all, of_one_build, our_task, update_assets, wait
 from statemaint.airflow.links import links
 from statemaint.airflow.names import COSTS, NOTE, asset_uri, findings_uri, of_query, run_name
 from statemaint.airflow.on_spark import start_spark
@@ -92,7 +84,8 @@ def plan_task(settings: QuerySettings, terms: Terms) -> Any:
 
 
 def _wait(held: str, settings: QuerySettings, terms: Terms) -> NoReturn:
-    if not waits_since(get_current_context()):
+    context = get_current_context()
+    if not (context.get("task_reschedule_count") or context["task"].looks):
         publish_held(settings)
     pass_on({PLANNED: dumped(TaskResults(failure=held))})
     wait(held, terms.waits, checkpoint=settings.checkpoint, connection=settings.connection)
