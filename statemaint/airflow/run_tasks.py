@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from airflow.sdk import Asset, get_current_context
 from airflow.sdk.exceptions import (
@@ -84,8 +84,8 @@ def plan_task(settings: QuerySettings, terms: Terms) -> Any:
 
 
 def _wait(held: str, settings: QuerySettings, terms: Terms) -> NoReturn:
-    context = get_current_context()
-    if not (context.get("task_reschedule_count") or context["task"].looks):
+    context, task = get_current_context(), cast("Any", get_current_context()["task"])
+    if not (context.get("task_reschedule_count") or task.looks):
         publish_held(settings)
     pass_on({PLANNED: dumped(TaskResults(failure=held))})
     wait(held, terms.waits, checkpoint=settings.checkpoint, connection=settings.connection)
