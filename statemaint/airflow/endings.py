@@ -46,6 +46,12 @@ class WaitingOperator:
     since: datetime | None = None
     looks = 0
 
+    @property
+    def defers(self) -> bool:
+        if self.deferrable is None:
+            return conf.getboolean("operators", "default_deferrable", fallback=False)
+        return self.deferrable
+
     def look_again(self, context: Any, event: Mapping[str, int], *, since: str) -> Any:
         """Goes on after the triggerer's wait."""
         self.since, self.looks = datetime.fromisoformat(since), event["looks"]
@@ -65,12 +71,6 @@ def our_task(name: str, text: str | None, **more: Any) -> Callable[[Callable[...
     return task_decorator_factory(decorated_operator_class=StatemaintTask, **more)
 
 
-def waits_since(context: Mapping[str, Any]) -> datetime | None:
-    """Returns when this attempt began to wait for a lease; `None` if it has not waited."""
-    since: datetime | None = getattr(context["task"], "since", None)
-    return since or context["ti"].get_first_reschedule_date(context)
-
-
 def wait(held: str, most: timedelta, *, checkpoint: str, connection: str | None) -> NoReturn:
     """Ends this attempt, to go on later: each wait is twice as long as the one before.
 
@@ -78,22 +78,16 @@ def wait(held: str, most: timedelta, *, checkpoint: str, connection: str | None)
     the triggerer has seen the lease free; it fails if no triggerer runs. Others begin to look.
     """
     context, now = get_current_context(), datetime.now(UTC)
-    task, first = context["task"], waits_since(context) or now
+    task: Any = context["task"]
+    first = task.since or context["ti"].get_first_reschedule_date(context) or now
     if now - first > most:
         raise AirflowFailException(f"{held}; gave up after {most}")
-    deferrable = getattr(task, "deferrable", None)
-    if deferrable is None:
-        deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
-    if deferrable and isinstance(task, WaitingOperator):
-        _log.info("%s; the triggerer looks at it until %s", held, f"{first + most:%F %T} UTC")
-        raise TaskDeferred(
-            trigger=LeaseTrigger(
-                checkpoint, connection, until=(first + most).timestamp(), looks=task.looks
-            ),
-            method_name="look_again",
-            kwargs={"since": first.isoformat()},
-            timeout=first + most - now + _MARGIN,
-        )
+    if task.defers:
+        end, since = first + most, {"since": first.isoformat()}
+        trigger = LeaseTrigger(checkpoint, connection, until=end.timestamp(), looks=task.looks)
+        _log.info("%s; the triggerer looks at it until %s", held, f"{end:%F %T} UTC")
+        left = end - now + _MARGIN
+        raise TaskDeferred(trigger=trigger, method_name="look_again", kwargs=since, timeout=left)
     delay = delay_after(int(context.get("task_reschedule_count", 0) or 0))
     _log.info("%s; looking again in %d s", held, delay.total_seconds())
     raise AirflowRescheduleException(now + delay)  # type: ignore[no-untyped-call]

@@ -1,11 +1,10 @@
 """OpenLineage: which checkpoints a task has read and written, and what it has deleted there.
 
-Airflow's OpenLineage provider package asks a task that has succeeded; without the package nothing
-of this runs.
+Airflow's OpenLineage provider package asks a task that has succeeded; without it none of this runs.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 _S3 = ("s3a", "s3n")
@@ -32,38 +31,25 @@ class TracedOperator:
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
         """Returns the `OperatorLineage` of the task, for Airflow's OpenLineage listener."""
-        from airflow.providers.openlineage.extractors import (  # noqa: PLC0415 -- an extra
-            OperatorLineage,
-        )
-        from openlineage.client.event_v2 import (  # noqa: PLC0415 -- as above
-            InputDataset,
-            OutputDataset,
-        )
-        from openlineage.client.facet_v2 import (  # noqa: PLC0415 -- as above
-            RunFacet,
-            output_statistics_output_dataset,
-        )
+        from airflow.providers.common.compat.openlineage import facet  # noqa: PLC0415 -- an extra
+        from airflow.providers.openlineage.extractors import OperatorLineage  # noqa: PLC0415
 
         del task_instance
-        reports = reports_of(self.result)
-        written = [(address, report) for report in reports for address in outputs_of(report)]
-        totals = RunFacet().with_additional_properties(**totals_of(reports))
-        statistics = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet
+        reports, totals, outputs = reports_of(self.result), Counter[str](), []
+        for report in reports:
+            counts = counts_of(report)
+            totals.update(counts)
+            statistics = facet.OutputStatisticsOutputDatasetFacet(
+                size=counts.get("bytesWritten"), fileCount=counts.get("snapshotsWritten")
+            )
+            for address in outputs_of(report):
+                facets = {"outputStatistics": statistics}
+                outputs.append(facet.OutputDataset(*dataset_name(address), outputFacets=facets))
+        run = facet.RunFacet().with_additional_properties(**totals)
         return OperatorLineage(
-            inputs=[InputDataset(*dataset_name(report["checkpoint"])) for report in reports],
-            outputs=[
-                OutputDataset(
-                    *dataset_name(address),
-                    outputFacets={
-                        "outputStatistics": statistics(
-                            size=counts_of(report).get("bytesWritten"),
-                            fileCount=counts_of(report).get("snapshotsWritten"),
-                        )
-                    },
-                )
-                for address, report in written
-            ],
-            run_facets={_FACET: totals} if reports else {},
+            inputs=[facet.InputDataset(*dataset_name(report["checkpoint"])) for report in reports],
+            outputs=outputs,
+            run_facets={_FACET: run} if reports else {},
         )
 
 
@@ -75,12 +61,11 @@ def reports_of(result: object) -> list[Mapping[str, Any]]:
     return [each for each in reports if isinstance(each, Mapping) and "checkpoint" in each]
 
 
-def outputs_of(report: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the addresses of what a report has written: its checkpoint, or a savepoint."""
-    if any(report.get(key) for key in _WRITES):
-        yield report["checkpoint"]
-    if place := report.get("savepoint"):
-        yield place
+def outputs_of(report: Mapping[str, Any]) -> list[str]:
+    """Returns the addresses of what a report has written: its checkpoint, or a savepoint."""
+    if "savepoint" in report:
+        return [report["savepoint"]]
+    return [report["checkpoint"]] if any(map(report.get, _WRITES)) else []
 
 
 def dataset_name(address: str) -> tuple[str, str]:
@@ -102,10 +87,3 @@ def counts_of(report: Mapping[str, Any]) -> dict[str, int]:
             return {"snapshotsWritten": len(snapshots), "filesDeleted": len(removed)}
         case _:
             return {name: report[key] for name, key in _COUNTS.items() if key in report}
-
-
-def totals_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    totals: Counter[str] = Counter()
-    for report in reports:
-        totals.update(counts_of(report))
-    return dict(totals)

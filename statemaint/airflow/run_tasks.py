@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from airflow.sdk import Asset, get_current_context
 from airflow.sdk.exceptions import (
@@ -15,15 +15,7 @@ from airflow.sdk.exceptions import (
 )
 
 from statemaint.airflow import on_spark, tasks
-from statemaint.airflow.endings import (
-    fail,
-    notify_all,
-    of_one_build,
-    our_task,
-    update_assets,
-    wait,
-    waits_since,
-)
+from statemaint.airflow.endings import fail, notify_all, of_one_build, our_task, update_assets, wait
 from statemaint.airflow.links import add_links
 from statemaint.airflow.names import COSTS, NOTE, asset_uri, findings_uri, of_query, run_name
 from statemaint.airflow.on_spark import start_spark
@@ -94,7 +86,8 @@ def plan_task(settings: QuerySettings, terms: Terms) -> Any:
 
 
 def _wait(held: str, settings: QuerySettings, terms: Terms) -> NoReturn:
-    if not waits_since(get_current_context()):
+    context, task = get_current_context(), cast("Any", get_current_context()["task"])
+    if not (context.get("task_reschedule_count") or task.looks):
         publish_held(settings)
     pass_on({PLANNED: dumped(TaskResults(failure=held))})
     wait(held, terms.waits, checkpoint=settings.checkpoint, connection=settings.connection)

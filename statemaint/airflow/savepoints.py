@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from airflow.sdk import get_current_context
@@ -51,6 +52,7 @@ class SavepointOptions:
 
 def savepoint_tasks(settings: QuerySettings, where: SavepointSettings, waits: timedelta) -> None:
     """Adds the tasks to the current DAG; each waits so long for the lease of another run."""
+    ends = partial(errors_end, waits, settings.connection)
 
     @our_task(
         "savepoint",
@@ -62,10 +64,7 @@ def savepoint_tasks(settings: QuerySettings, where: SavepointSettings, waits: ti
         options = SavepointOptions(**form_values(SavepointOptions.__slots__))
         repeated = run.start_date if ti.try_number > 1 else None
         since = repeated.timestamp() - _SKEW if repeated else None
-        with (
-            reporting(settings, 0, verb="savepoint") as progress,
-            errors_end(waits, settings.connection),
-        ):
+        with reporting(settings, 0, verb="savepoint") as progress, ends():
             report, newest = saved(settings, where, options, since=since)
             _log.info(_line(report))
             if options.dry_run:
@@ -78,10 +77,7 @@ def savepoint_tasks(settings: QuerySettings, where: SavepointSettings, waits: ti
 
     @our_task("expire", "Lists the savepoints, and deletes those that no rule keeps.")
     def expire() -> dict[str, Any]:
-        with (
-            reporting(settings, "expire", verb="savepoint") as progress,
-            errors_end(waits, settings.connection),
-        ):
+        with reporting(settings, "expire", verb="savepoint") as progress, ends():
             listed = expired(settings, where)
             for found in listed:
                 _log.info("%s: %s", found.address, _fate(found))

@@ -27,13 +27,8 @@ class LeaseTrigger(BaseTrigger):
     """Fires when no run holds the lease, at the deadline, or when the lease cannot be read.
 
     The task then looks for itself: it begins, gives up, or fails with the error that it meets.
-    A look is a listing and a small read, in a thread, so that the triggerer's loop goes on.
-
-    Args:
-        checkpoint: the address of the checkpoint.
-        connection: the Airflow connection that reaches it.
-        until: the deadline, in seconds since the epoch.
-        looks: the number of looks before these, which the delays go on from.
+    A look is a listing and a small read, in a thread, so that the triggerer's loop goes on. `until`
+    is in seconds since the epoch; the delays go on after `looks` earlier ones.
     """
 
     def __init__(

@@ -72,7 +72,9 @@ def _setup(folder: Path) -> Setup:
         environ={
             **THRIFTY,
             "PYTHONPATH": str(ROOT),
-            # Parsed once: a fleet of 300 takes seconds of the processor.
+            # Parsed once: a fleet of 300 takes seconds of the processor, however long they last.
+            "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "240",
+            "AIRFLOW__DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": "270",
             "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
             "AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE": "True",
         },

@@ -26,6 +26,7 @@ from tests.systems.browser.stories import FRESH, HOURLY, NIGHTLY, REVENUE, REVEN
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
 Walk = Callable[..., Visit]
+LONG = 180_000
 CLICKS, ORDERS = FRESH
 # Airflow's own pages load what they show, which takes a while where both cores are busy.
 expect.set_options(timeout=30_000)
@@ -217,8 +218,10 @@ def test_twelve_queries_are_compacted_at_once_by_keyboard_alone(walk: Walk, stor
     expect(asks).to_contain_text("12")
     album.step(frame, "asked")
     press(visit, asks.get_by_role("button", name="Start"))
-    outcomes = frame.get_by_role("listitem").filter(has_text="started")
+    outcomes = frame.get_by_role("listitem").filter(has_text="nightly_")
     expect(outcomes).to_have_count(len(NIGHTLY))
+    expect(outcomes.filter(has_text="waiting")).to_have_count(0, timeout=LONG)
+    assert [one for one in outcomes.all_inner_texts() if "started" not in one] == []
     for name in NIGHTLY:
         wait(partial(has_succeeded, stories, f"statemaint__{name}"), seconds=600.0)
         assert set(snapshots(stories.folder / name)) == {0}

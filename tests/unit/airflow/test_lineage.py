@@ -14,6 +14,8 @@ import pytest
 
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
+from airflow.providers.common.compat.openlineage import facet
+
 from statemaint.airflow.endings import StatemaintTask
 from statemaint.airflow.lineage import dataset_name
 from statemaint.airflow.operators import CheckpointHealthyOperator
@@ -65,20 +67,18 @@ class _OperatorLineage:
 def openlineage(monkeypatch: pytest.MonkeyPatch) -> None:
     if find_spec("openlineage"):
         return
-    statistics = _module("statistics", OutputStatisticsOutputDatasetFacet=_Statistics)
-    for stand_in in (
+    for name, stand_in in {
+        "InputDataset": _Dataset,
+        "OutputDataset": _Dataset,
+        "OutputStatisticsOutputDatasetFacet": _Statistics,
+        "RunFacet": _RunFacet,
+    }.items():
+        monkeypatch.setattr(facet, name, stand_in)
+    for module in (
         _module("airflow.providers.openlineage"),
         _module("airflow.providers.openlineage.extractors", OperatorLineage=_OperatorLineage),
-        _module("openlineage"),
-        _module("openlineage.client"),
-        _module("openlineage.client.event_v2", InputDataset=_Dataset, OutputDataset=_Dataset),
-        _module(
-            "openlineage.client.facet_v2",
-            RunFacet=_RunFacet,
-            output_statistics_output_dataset=statistics,
-        ),
     ):
-        monkeypatch.setitem(sys.modules, stand_in.__name__, stand_in)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
 
 
 def _module(name: str, **content: Any) -> ModuleType:
@@ -99,7 +99,7 @@ def places(datasets: list[Any]) -> list[tuple[str, str]]:
     return [(each.namespace, each.name) for each in datasets]
 
 
-def facet(found: Any) -> dict[str, int]:
+def counted(found: Any) -> dict[str, int]:
     names = ("snapshotsWritten", "bytesWritten", "filesDeleted", "bytesDeleted")
     counts = found.run_facets["statemaint"]
     return {name: getattr(counts, name) for name in names if hasattr(counts, name)}
@@ -110,7 +110,7 @@ def test_a_run_has_read_and_written_its_checkpoint() -> None:
     assert places(found.inputs) == places(found.outputs) == [("s3://lake", "checkpoints/a")]
     statistics = found.outputs[0].outputFacets["outputStatistics"]
     assert (statistics.size, statistics.fileCount) == (1000, 4)
-    assert facet(found) == {
+    assert counted(found) == {
         "snapshotsWritten": 4,
         "bytesWritten": 1000,
         "filesDeleted": 80,
@@ -128,7 +128,7 @@ def test_a_run_of_several_queries_has_the_sums_of_their_counts() -> None:
     found = lineage({"a": MAINTAINED, "b": IDLE, "c": {"query": "c", "success": False}})
     assert len(found.inputs) == 2
     assert places(found.outputs) == [("s3://lake", "checkpoints/a")]
-    assert facet(found)["filesDeleted"] == 80
+    assert counted(found)["filesDeleted"] == 80
 
 
 def test_a_savepoint_is_written_and_its_query_is_read() -> None:
@@ -141,7 +141,7 @@ def test_a_savepoint_is_written_and_its_query_is_read() -> None:
 def test_a_rollback_has_deleted_what_it_moved_to_the_trash() -> None:
     found = lineage({"checkpoint": "/a", "removed": [{}, {}], "written": []})
     assert places(found.outputs) == [("file", "/a")]
-    assert facet(found) == {"snapshotsWritten": 0, "filesDeleted": 2}
+    assert counted(found) == {"snapshotsWritten": 0, "filesDeleted": 2}
 
 
 @pytest.mark.parametrize("result", [None, [{"label": "op 0 / part 0"}], {"a": 1}])
@@ -157,9 +157,9 @@ def test_a_report_of_a_run_has_the_counts_that_lineage_reads(tmp_path: Path) -> 
     done = maintain_query(settings, Options(), Holder("a"), run="r")
     found = lineage(done.report)
     assert places(found.outputs) == [("file", settings.checkpoint)]
-    assert facet(found)["snapshotsWritten"] == 8
-    assert facet(found)["bytesWritten"] > 0
-    assert facet(found)["filesDeleted"] == 64
+    assert counted(found)["snapshotsWritten"] == 8
+    assert counted(found)["bytesWritten"] > 0
+    assert counted(found)["filesDeleted"] == 64
 
 
 def test_a_gate_and_a_sensor_have_read_their_checkpoint(tmp_path: Path) -> None:

@@ -18,11 +18,14 @@ from airflow.sdk.exceptions import (
     TaskDeferred,
 )
 
-from statemaint.airflow import endings, triggers
+from statemaint.airflow import endings, run_tasks, triggers
 from statemaint.airflow.endings import StatemaintTask, WaitingOperator, wait
 from statemaint.airflow.operators import MaintainCheckpointOperator, VerifyCheckpointOperator
+from statemaint.airflow.run_tasks import Terms
+from statemaint.airflow.settings import QuerySettings
 from statemaint.airflow.triggers import LeaseTrigger, delay_after
 from statemaint.execute.lease import acquire
+from statemaint.model.policy import PRESETS
 from statemaint.records.claims import Holder
 from statemaint.storage import LocalStorage
 from tests.systems.airflow.support import neglected
@@ -35,7 +38,9 @@ class Context(dict[str, Any]):
     """What a task that waits reads of Airflow's context."""
 
     def __init__(self, task: object, *, rescheduled: datetime | None = None) -> None:
-        instance = SimpleNamespace(get_first_reschedule_date=lambda _: rescheduled)
+        instance = SimpleNamespace(
+            get_first_reschedule_date=lambda _: rescheduled, xcom_push=lambda *_: None
+        )
         super().__init__(task=task, ti=instance, task_reschedule_count=int(bool(rescheduled)))
 
 
@@ -123,6 +128,28 @@ def test_a_task_goes_on_after_the_triggerers_wait(monkeypatch: pytest.MonkeyPatc
     ended, fields = deferred(monkeypatch, task)  # another run was quicker
     assert (fields["looks"], fields["until"]) == (3, (since + HOUR).timestamp())
     assert ended.kwargs == {"since": since.isoformat()}
+
+
+def test_a_plan_publishes_the_held_lease_at_its_first_wait_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(DEFAULT, "True")
+    published: list[QuerySettings] = []
+    monkeypatch.setattr(run_tasks, "publish_held", published.append)
+    settings = QuerySettings("a", "s3://lake/a", PRESETS["safe"], connection="lake")
+    task = StatemaintTask(
+        task_id="plan", python_callable=lambda: "planned", op_args=[], op_kwargs={}
+    )
+    for looks in (0, 2):
+        task.looks = looks
+        context = Context(task)
+        for module in (endings, run_tasks):
+            monkeypatch.setattr(module, "get_current_context", lambda context=context: context)
+        with pytest.raises(TaskDeferred) as caught:
+            run_tasks._wait("LEASE_HELD: by b", settings, Terms(HOUR))
+        fields = caught.value.trigger.serialize()[1]
+        assert (fields["checkpoint"], fields["connection"]) == ("s3://lake/a", "lake")
+    assert published == [settings]
 
 
 def test_a_task_gives_up_after_its_time_however_it_has_waited(

@@ -52,13 +52,13 @@ def run_json(*args: str) -> dict[str, object]:
     return found
 
 
-RECORD = "_statemaint/metrics.json"
+RECORD, TREND = "_statemaint/metrics.json", "_statemaint/trend.json"
 
 
 def tree(root: Path) -> str:
     """Returns a digest of every path and byte of a checkpoint but the record of its runs."""
     found = sha256()
-    for file in sorted(set(root.rglob("*")) - {root / "_statemaint", root / RECORD}):
+    for file in sorted(set(root.rglob("*")) - {root / "_statemaint", root / RECORD, root / TREND}):
         found.update(str(file.relative_to(root)).encode())
         found.update(file.read_bytes() if file.is_file() else b"")
     return found.hexdigest()
