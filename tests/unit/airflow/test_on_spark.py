@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
-from statemaint.airflow.figures import TREND, figures_of_run
+from statemaint.airflow.figures import FLEET, TREND, figures_of_run
 from statemaint.airflow.on_spark import maintain_queries
 from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.airflow.tasks import (
@@ -100,6 +100,7 @@ def test_spark_gives_the_summaries_report_and_figures_that_mapped_tasks_give(
         figures = figures_of_run(where, plan.results(done))
         (point,) = figures[TREND]["points"]
         point[0] = point[8] = 0  # when the run ended, and how long it took
+        assert figures[FLEET].pop("committed_at") is not None  # of another copy
         content = json.dumps([[*map(steady, done)], report, figures], sort_keys=True)
         found[engine] = content.replace(where.checkpoint, "CHECKPOINT")
         assert sum(one.files for one in done) == 48
