@@ -161,7 +161,6 @@
       run: ([dag, rows], given) => acknowledge(dag, rows[0].dataset.run, given).then(() => ["acknowledged"]),
     },
   };
-  const AT_ONCE = 4;
 
   async function act(kind) {
     const rows = picked(), { asks, jobs, run } = ACTIONS[kind];
@@ -175,20 +174,18 @@
     });
     list.hidden = false;
     list.replaceChildren(...queue.map(([, line]) => line));
-    const work = async () => {
-      for (let next = queue.shift(); next; next = queue.shift()) {
-        const [job, line] = next, names = job[1].map(name).join(", ");
-        try {
-          const [text, dag, id] = await run(job, given);
-          line.textContent = `${names}: ${text}`;
-          if (dag) line.append(" ", runLink(dag, id));
-        } catch (error) {
-          line.className = "bad-text";
-          line.textContent = `${names}: ${error.message}`;
-        }
+    // One at a time: of several requests at once, an Airflow on SQLite refuses some.
+    for (const [job, line] of queue) {
+      const names = job[1].map(name).join(", ");
+      try {
+        const [text, dag, id] = await run(job, given);
+        line.textContent = `${names}: ${text}`;
+        if (dag) line.append(" ", runLink(dag, id));
+      } catch (error) {
+        line.className = "bad-text";
+        line.textContent = `${names}: ${error.message}`;
       }
-    };
-    await Promise.all(Array.from({ length: AT_ONCE }, work));
+    }
     dispatchEvent(new CustomEvent("statemaint:acted", { detail: rows.map((row) => row.dataset.dag) }));
   }
 
