@@ -5,7 +5,7 @@ from typing import Any
 
 from airflow.sdk import Param
 
-from statemaint.airflow.settings import QuerySettings
+from statemaint.airflow.settings import MOST_SCOPE, QuerySettings
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.model.policy import SETTINGS, Policy, duration
 from statemaint.queries.models import Query, SavepointSettings
@@ -91,13 +91,15 @@ def _dry_run(task: str) -> Param:
 
 def _numbers(title: str, text: str) -> Param:
     """Returns the param of short text; a list, as earlier builds had it, is valid too."""
-    more: dict[str, Any] = {"items": _NUMBERS, "pattern": "^[0-9, -]*$"}
+    # Airflow shows a text with examples in one line.
+    more: dict[str, Any] = {"items": _NUMBERS, "pattern": "^[0-9, -]*$", "examples": ["0, 3-7"]}
+    more["maxLength"] = MOST_SCOPE
     text = f"{text}, such as `0, 3-7`. Empty: all."
     return Param(None, type=["null", "string", "array"], title=title, description_md=text, **more)
 
 
 def _choice(title: str, text: str, words: Mapping[str, str], usual: str = "") -> Param:
-    """Returns the param of a choice; without one it is as usual, which has words as well."""
+    """Returns the param of a choice; the empty one keeps the query's own value and says so."""
     unchanged = f"As set for the query ({usual})" if usual else "As it is"
     shown = {"null": unchanged, **words}
     return optional("string", title, text, enum=[None, *words], values_display=shown)

@@ -14,10 +14,19 @@ from typing import Any
 from airflow.listeners import hookimpl
 from airflow.plugins_manager import AirflowPlugin
 
-from statemaint.airflow.names import MANUAL_DAGS, NOTE, POOL, is_together, missing_pool, query_of
+from statemaint.airflow.names import (
+    ACKNOWLEDGED,
+    MANUAL_DAGS,
+    NOTE,
+    POOL,
+    is_together,
+    missing_pool,
+    query_of,
+)
 
 # More than one query takes by default, so that others need not wait for a wide one.
 SLOTS = 32
+_MOST_NOTE = 1000  # characters, as Airflow has it
 _ABOUT = "Maintenance of streaming state; created by statemaint, which never changes its slots."
 
 _log = logging.getLogger(__name__)
@@ -97,7 +106,8 @@ def _put_note(dag_run: Any, session: Any) -> None:
     from airflow.models.xcom import XComModel  # noqa: PLC0415 -- only where there is a database
     from sqlalchemy import select  # noqa: PLC0415
 
-    if dag_run.note:
+    kept = dag_run.note or ""
+    if kept and not kept.startswith(ACKNOWLEDGED):
         return
     notes = select(XComModel).where(
         XComModel.dag_id == dag_run.dag_id,
@@ -105,7 +115,7 @@ def _put_note(dag_run: Any, session: Any) -> None:
         XComModel.key == NOTE,
     )
     for note in session.scalars(notes):
-        dag_run.note = str(XComModel.deserialize_value(note))
+        dag_run.note = f"{kept}\n{XComModel.deserialize_value(note)}".strip()[:_MOST_NOTE]
 
 
 def _or_log(work: Callable[[], object]) -> None:

@@ -25,6 +25,8 @@ POOL = "statemaint"
 PAGE_ROUTE = "statemaint-queries"
 # The keys of XComs: a run's note, the newest savepoint, and how slow each partition was.
 NOTE, SAVED, COSTS = "note", "saved", "costs"
+# What the note on a run begins with that acknowledges the state of its queries.
+ACKNOWLEDGED = "ack until "
 _PREFIX = "statemaint__"
 _SAVEPOINT = "statemaint_savepoint__"
 _TOGETHER = "statemaint_together_"

@@ -90,11 +90,11 @@ def plan_address(dag: str, run: str, query: str = "") -> str:
 
 
 def difference(before: KeptPlan, after: KeptPlan) -> dict[str, list[Step]]:
-    """Returns the steps that were added, are gone and are unchanged, by kind and path."""
+    """Returns the steps that were added, were removed and are unchanged, by kind and path."""
     old, new = ({step[:2]: step for step in plan.actions} for plan in (before, after))
     return {
         "Added": [step for key, step in new.items() if key not in old],
-        "Gone": [step for key, step in old.items() if key not in new],
+        "Removed": [step for key, step in old.items() if key not in new],
         "Unchanged": [step for key, step in new.items() if key in old],
     }
 

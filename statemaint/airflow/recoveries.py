@@ -118,7 +118,7 @@ def plan_shown(plan: RecoveryPlan, query: str = "") -> Shown:
     document = {**_kept(recovery_json(plan)), "trash_for": _MONTH}
     shown = _shown(
         f"{plan.verb.value} of {plan.root}",
-        f"{len(plan.actions)} steps. Removed files are kept in the trash for thirty days.",
+        f"{counted(len(plan.actions), 'step')}. What goes is kept in the trash for thirty days.",
         [*decision(plan, texts.size), *_largest(steps_of(plan.actions)), *_notes(plan)],
         document if plan.actions else None,
         _remaining(plan),
@@ -247,7 +247,12 @@ def shape_shown(settings: QuerySettings, form: Mapping[str, Any]) -> Shown:
 def reshaped(settings: QuerySettings, form: Mapping[str, Any]) -> Applied:
     """Makes the savepoint that was shown; its log has the lines of code that start from it."""
     report = _saved(settings, form, dry_run=False)
-    saved = {"savepoint": report.dest, "batch": report.note.batch, "code": [*report.code]}
+    saved = {
+        "checkpoint": settings.checkpoint,
+        "savepoint": report.dest,
+        "batch": report.note.batch,
+        "code": [*report.code],
+    }
     log = f"{report.dest} has batch {report.note.batch}; start the query from it by this code:"
     figures = {"snapshots_written": report.stores, "bytes_written": report.written}
     return Applied(saved, "\n".join((log, *report.code)), None, figures)

@@ -187,7 +187,9 @@ def about(settings: QuerySettings) -> dict[str, Any]:
 
 
 _SCOPE = ("operators", "partitions")
-_RANGE = re.compile(r"([0-9]{1,6})(?: *- *([0-9]{1,6}))?")
+MOST_SCOPE = 200
+"""The number of characters of a text such as `0, 3-7`."""
+_RANGE = re.compile(r"([0-9]{1,5})(?: *- *([0-9]{1,5}))?")
 # The numbers of the form, and whether a smaller one is looser than the query's own.
 _LOOSER = {"min_batches_to_retain": True, "min_deltas_for_snapshot": False}
 
@@ -200,8 +202,10 @@ def chosen_ids(name: str, value: object) -> tuple[int, ...]:
     """
     if isinstance(value, list | tuple):  # as the forms of earlier builds have it
         return tuple(value)
-    numbers = set[int]()
-    for part in filter(None, (part.strip() for part in str(value or "").split(","))):
+    numbers, text = set[int](), str(value or "").strip()
+    if len(text) > MOST_SCOPE:
+        raise ConfigError(f"{name}: longer than {MOST_SCOPE} characters")
+    for part in filter(None, (part.strip() for part in text.split(","))):
         match = _RANGE.fullmatch(part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if first > last:
@@ -209,6 +213,8 @@ def chosen_ids(name: str, value: object) -> tuple[int, ...]:
                 f"{name}: {shortened(part)!r} is not a number or a range, such as `0, 3-7`"
             )
         numbers |= {*range(first, last + 1)}
+    if text and not numbers:
+        raise ConfigError(f"{name}: {shortened(text)!r} names no number; empty means all")
     return tuple(sorted(numbers))
 
 

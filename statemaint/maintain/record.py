@@ -83,7 +83,7 @@ def read_record(storage: Storage) -> Record | None:
 def record_in(content: bytes) -> Record | None:
     try:
         return Record.from_json(json.loads(content))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         _log.warning("%s is not a record of this version: %s", METRICS, error)
         return None
 
@@ -112,14 +112,17 @@ def may_record(storage: Storage, before: Record | None, last: LastRun) -> bool:
     return True
 
 
-def note_run(storage: Storage, last: LastRun, *, part: bool = False) -> None:
-    """Adds the end of a run, or of one of a part, to the record; a failure is only logged."""
+def note_run(storage: Storage, last: LastRun, *, part: bool = False, trend: bool = True) -> None:
+    """Adds the end of a run to the record, and to the trend if it may have a point there.
+
+    One of a part has none. A failure is only logged.
+    """
     try:
         before = read_record(storage)
         if may_record(storage, before, last):
             after = with_part(before, last) if part else with_run(storage, before, last)
             write_record(storage, after)
-            if not part:
+            if trend and not part:
                 note_in_trend(storage, last)
     except StorageError as error:
         # A run whose storage failed is reported as that.
@@ -147,7 +150,7 @@ def recorded(
 def recorded_recovery(storage: Storage, recover: Callable[[], _Recovered]) -> _Recovered:
     """Returns the result of a recovery, and adds its end to the record, also if it fails."""
     began, sent = storage.now(), Counter(storage.requests)
-    with _failures_noted(storage):
+    with _failures_noted(storage, trend=False):
         done = recover()
     ended = storage.now()
     cost = RunFacts(
@@ -161,12 +164,12 @@ def recorded_recovery(storage: Storage, recover: Callable[[], _Recovered]) -> _R
 
 
 @contextmanager
-def _failures_noted(storage: Storage, *, part: bool = False) -> Iterator[None]:
+def _failures_noted(storage: Storage, *, part: bool = False, trend: bool = True) -> Iterator[None]:
     try:
         yield
     except StatemaintError as error:
         if not is_refusal(error.code):
-            note_run(storage, failed_run(storage, error), part=part)
+            note_run(storage, failed_run(storage, error), part=part, trend=trend)
         raise
 
 

@@ -8,19 +8,24 @@ from statemaint.records.runs import TREND
 from statemaint.report.record import LastRun
 from statemaint.report.trend import Trend, with_run
 from statemaint.storage import Storage
+from statemaint.storage.base import must_be_small
+from statemaint.wording import shortened
 
 _log = logging.getLogger(__name__)
+_MOST_BYTES = 1 << 20  # ten times what is written
 _INVALID = (CodecError, KeyError, TypeError, ValueError, AttributeError, RecursionError)
 
 
 def read_trend(storage: Storage) -> Trend:
     """Returns the trend; an empty one if there is none, or only one of another build."""
     try:
-        return Trend.from_json(json.loads(storage.read(TREND)))
+        content = storage.read(TREND)
+        must_be_small(len(content), TREND, _MOST_BYTES)
+        return Trend.from_json(json.loads(content))
     except NotFoundError:
         return Trend()
     except _INVALID as error:
-        _log.warning("%s is not a trend of this version: %s", TREND, error)
+        _log.warning("%s is not a trend of this version: %s", TREND, shortened(error, 200))
         return Trend()
 
 

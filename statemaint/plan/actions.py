@@ -1,7 +1,7 @@
 """The parts of a plan. Every kept or deleted file has a reason from a closed set."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from statemaint.listing import Entry
@@ -259,18 +259,21 @@ class Plan(Displayed):
         """Returns the number of versions from floor to target that load in all of its stores."""
         if self.floor is None or self.target is None:
             return 0
-        return sum(1 for _ in self._loadable(self.floor, self.target))
+        return len([*self._loadable(self.floor, self.target)])
 
     @property
     def newest_loadable(self) -> int | None:
         """Returns the newest version up to the target that loads in all of its stores."""
         if self.target is None:
             return None
-        if next(self._loadable(self.target, self.target), None):
+        if any(self._loadable(self.target, self.target)):
             return self.target
         return max(self._loadable(1, self.target), default=None)
 
-    def _loadable(self, first: int, last: int) -> Iterator[int]:
+    def _loadable(self, first: int, last: int) -> Iterable[int]:
+        if not self.counts:
+            sets = [plan.store.versions.loadable(first, last) for plan in self.stores]
+            return frozenset[int]().union(*sets[:1]).intersection(*sets)
         loads = Counter[int]()
         for store in (plan.store for plan in self.stores):
             versions = store.versions.loadable(first, last)
@@ -278,8 +281,6 @@ class Plan(Displayed):
         return (version for version, count in loads.items() if count == self._needed(version))
 
     def _needed(self, version: int) -> int:
-        if not self.counts:
-            return len(self.stores)
         return sum(1 for plan in self.stores if asks(self.counts, plan.store.id, version))
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from statemaint.codec.metadata import logs
-from statemaint.errors import CodecError, NotFoundError, StatemaintError, Superseded
+from statemaint.errors import CodecError, StatemaintError, StorageError, Superseded
 from statemaint.execute.lease import leased
 from statemaint.execute.recovery import recover
 from statemaint.listing import Entry
@@ -15,7 +15,6 @@ from statemaint.maintain.run import alone_since
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import damaged
-from statemaint.model.ids import batch_in
 from statemaint.plan.actions import WriteSnapshot
 from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove, Rewind
 from statemaint.records.claims import Holder, newest
@@ -161,21 +160,41 @@ def carry_out(
         return noted()
 
 
-def rewind_of(storage: Storage, entries: Iterable[Entry], batch: int | None) -> Rewind | None:
-    """Returns what the entries of the logs record of going back to a committed batch."""
-    batches = {batch_in(entry.path, "commits"): entry.modified for entry in entries}
-    newest = max(batches, default=-1)
-    if batch not in batches or newest < 0:
+def rewind_of(
+    storage: Storage,
+    checkpoint: Checkpoint,
+    entries: Iterable[Entry],
+    batch: int | None,
+    removes: Iterable[Remove] = (),
+) -> Rewind | None:
+    """Returns what the logs record of going back to a committed batch.
+
+    Args:
+        storage: where the checkpoint lives.
+        checkpoint: its scan, before anything is removed.
+        entries: those of its logs.
+        batch: the batch that stays.
+        removes: what goes.
+    """
+    if batch not in checkpoint.batches:
         return None
+    times = {entry.path: entry.modified for entry in entries}
+    newest = max(checkpoint.batches)
+    sources = () if newest == batch else _sources(storage, batch, newest)
+    repeated = f"offsets/{batch + 1}" in times.keys() - {remove.path for remove in removes}
+    committed = times.get(f"commits/{newest}"), times.get(f"commits/{batch}")
+    return Rewind(newest, committed, sources, repeated=repeated)
+
+
+def _sources(storage: Storage, batch: int, newest: int) -> tuple[tuple[str, str, str], ...]:
     try:
         before, after = (
             logs.parse_offsets(storage.read(f"offsets/{number}")).sources
             for number in (batch, newest)
         )
-    except (CodecError, NotFoundError):
-        before, after = {}, {}
-    sources = tuple((source, before.get(source, "-"), after[source]) for source in after)
-    return Rewind(newest, (batches[newest], batches[batch]), sources)
+    except (CodecError, StorageError):  # only shown
+        return ()
+    return tuple((source, before.get(source, "-"), after[source]) for source in after)
 
 
 @contextmanager

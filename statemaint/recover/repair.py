@@ -117,7 +117,7 @@ def _proved(storage: Storage, workers: Workers | int | None) -> Proved:
         findings=search.findings,
         unrepaired=search.unrepaired,
         versions_checked=search.after.versions_checked,
-        rewind=rewind_of(reading, entries, checkpoint.committed),
+        rewind=rewind_of(reading, checkpoint, entries, checkpoint.committed),
     )
     return Proved(plan, checkpoint, entries)
 

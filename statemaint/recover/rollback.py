@@ -126,7 +126,7 @@ def _proved(storage: Storage, batch: int, workers: Workers | int | None) -> Prov
         removes=removes,
         findings=diagnosis.findings,
         versions_checked=diagnosis.versions_checked,
-        rewind=rewind_of(reading, entries, batch),
+        rewind=rewind_of(reading, before, entries, batch, removes),
     )
     return Proved(plan, diagnosis.checkpoint, entries)
 

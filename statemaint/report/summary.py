@@ -19,7 +19,8 @@ from statemaint.report.to_json import VERBS
 from statemaint.wording import command, counted, moment, shortened
 
 MOST_LARGEST = 10
-_MOST_SOURCES = 5
+_MOST_SOURCES, _MOST_GROUPS = 5, 40
+_MOST_OFFSET = 2**63  # a Java `long`
 _MEANINGS = {
     str(reason): reason.meaning
     for reasons in (SnapshotReason, AttestReason, DeleteReason, RemoveReason)
@@ -69,7 +70,9 @@ class Group(NamedTuple):
 
     @property
     def place(self) -> str:
-        return f"operator {self.operator}, {self.store}" if self.store else "logs and metadata"
+        if self.store:
+            return f"operator {self.operator}, {self.store}"
+        return "files" if self.action == _OTHER_VERBS[PutBack] else "logs and metadata"
 
     @property
     def meaning(self) -> str:
@@ -126,7 +129,10 @@ def decision(plan: RecoveryPlan, size: Callable[[int], str]) -> Iterator[Fact]:
         yield "", ", ".join(counted(much, kind) for kind, much in kinds.most_common())
     if writes := len(steps) - len(removed):
         yield "written", counted(writes, "snapshot")
-    yield from (("because", sentence(group, size)) for group in groups(steps))
+    counts = groups(steps)
+    yield from (("because", sentence(group, size)) for group in counts[:_MOST_GROUPS])
+    if (more := len(counts) - _MOST_GROUPS) > 0:
+        yield "", f"and {counted(more, 'more reason')}"
 
 
 def _again(batches: Sequence[int]) -> str:
@@ -150,7 +156,7 @@ def _rewound(
         yield "", f"and {counted(more, 'more source')}"
     if not rewind.sources:
         yield "source", "the offsets of these batches cannot be read"
-    yield "sink", _output(plan, batches)
+    yield "sink", _output(rewind, batches)
     older, newer = version_of(batch), version_of(batches[-1])
     diff = command("diff", plan.root, "--from", str(older), "--to", str(newer))
     yield "rows", f"{diff} counts them, if both load"
@@ -172,16 +178,19 @@ def _records(before: str, after: str) -> int | None:
     """Returns the number of records between two offsets of Kafka; `None` if they are not such."""
     try:
         start, end = json.loads(before), json.loads(after)
-        read = [end[topic][number] - start[topic][number] for topic in end for number in end[topic]]
+        pairs = [
+            (start[topic][number], end[topic][number]) for topic in end for number in end[topic]
+        ]
     except (ValueError, TypeError, KeyError, IndexError, RecursionError):
         return None
-    return sum(read) if min(read, default=-1) >= 0 else None
+    known = all(type(one) is type(other) is int and 0 <= one <= other < _MOST_OFFSET
+                for one, other in pairs)  # fmt: skip
+    return sum(other - one for one, other in pairs) if pairs and known else None
 
 
-def _output(plan: RecoveryPlan, batches: Sequence[int]) -> str:
+def _output(rewind: Rewind, batches: Sequence[int]) -> str:
     """Returns what a sink gets; the runbook's text on rollbacks says more."""
-    repeated = f"offsets/{batches[0]}" not in {remove.path for remove in plan.removes}
-    later = batches[1:] if repeated else batches
+    later = batches[1:] if rewind.repeated else batches
     noun = "batches" if batches[1:] else "batch"
     twice = f"may get the rows of {noun} {_range(batches)} twice"
     if not later:

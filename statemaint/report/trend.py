@@ -14,6 +14,7 @@ from statemaint.model.findings import NOTICES
 from statemaint.model.verdict import Verdict, worst
 from statemaint.report.facts import RunFacts
 from statemaint.report.record import LastRun, run_verdict
+from statemaint.wording import shortened
 
 RECENT = 200
 """The number of runs with a point of their own: the last ones."""
@@ -77,9 +78,12 @@ class Trend:
         Raises:
             KeyError, TypeError, ValueError: when it is the trend of another build.
         """
-        points = tuple(map(_point, fields["points"]))
-        if fields["v"] != 1 or any(later.time < point.time for point, later in pairwise(points)):
-            raise ValueError(f"a trend of version {fields['v']}, or one out of order")
+        version, rows = fields["v"], fields["points"]
+        if version != 1 or len(rows) > MOST:
+            raise ValueError(f"a trend of version {shortened(version)}, of {len(rows)} points")
+        points = tuple(map(_point, rows))
+        if any(later.time < point.time for point, later in pairwise(points)):
+            raise ValueError("a trend out of order")
         return cls(points, str(fields["run"]))
 
 
@@ -88,7 +92,7 @@ def _point(row: Sequence[Any]) -> Point:
     numbers = (time, *(figure for figure in figures if figure is not None))
     valid = all(type(number) in {int, float} and 0 <= number <= _LARGEST for number in numbers)
     if not valid or len(row) != len(Point._fields) or figures[-1] is None or time > LATEST:
-        raise ValueError(f"{row} is not a point")
+        raise ValueError(f"{shortened(row)} is not a point")
     return Point(time, Verdict(verdict), *figures)
 
 
@@ -128,7 +132,9 @@ def _point_of(last: LastRun) -> Point | None:
         notices = sum(count for code, count in facts.findings.items() if code in NOTICES)
         figures |= {"damage": sum(facts.findings.values()) - notices, "notices": notices}
     known: Any = {
-        name: round(min(value, _LARGEST), 3) for name, value in figures.items() if value is not None
+        name: round(max(0, min(value, _LARGEST)), 3)
+        for name, value in figures.items()
+        if value is not None
     }
     return Point(int(last.ended), verdict, **known)
 

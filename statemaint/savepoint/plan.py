@@ -97,8 +97,8 @@ def plan_savepoint(storage: Storage, batch: int, *, to: str, shape: Shape = SAME
     path = f"offsets/{batch}"
     apart = {shuffle.operator for shuffle in shuffles}
     # The state files are those of the scan, the logs were read after it: both are of one attempt.
-    if witness is None or witness_of(storage, batch) != witness:
-        what = "was written again while the savepoint was planned"
+    if witness is None or _witness_if_committed(storage, batch) != witness:
+        what = "was written again or deleted while the savepoint was planned"
         raise Superseded(f"{storage.root}/commits/{batch}", what)
     return SavepointPlan(
         view,

@@ -44,6 +44,7 @@ from statemaint.airflow.names import (
     query_of,
     savepoint_id,
 )
+from statemaint.airflow.names import dag_id as dag_of
 from statemaint.airflow.pages import contents, export, plans
 from statemaint.airflow.pages.acknowledgements import acknowledgements
 from statemaint.airflow.pages.activity import activity
@@ -53,6 +54,7 @@ from statemaint.airflow.pages.records import details, handover, records
 from statemaint.airflow.pages.render import FOLDER, render
 from statemaint.airflow.pages.sources import (
     CheckpointSource,
+    NoPlanError,
     UnknownQueryError,
     is_disabled,
     source_of,
@@ -160,7 +162,9 @@ def _activity_of_dag(dag_id: str, session: SessionDep) -> Response:
 
 def _find(query: str, user: GetUserDep, session: SessionDep) -> Response:
     readable = get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
-    for record in records(session, readable):
+    # Most queries have a DAG of their own; the whole fleet is read for the others only.
+    places = (dag_of(query), None)
+    for record in (each for dag in places for each in records(session, readable, dag)):
         if record.query == query and record.invalid is None:
             of_dag, only = quote(record.dag, safe=""), quote(query, safe="")
             address = f"{contents.root()}/statemaint/dags/{of_dag}?query={only}"
@@ -195,7 +199,7 @@ def _query(
         storage = source.open()
         record, content = contents.looked_at_now(storage, source.policy, record, content)
     # Those that the page's buttons start.
-    dags = (dag_id, VERIFY_DAG, savepoint_id(record.query), REPAIR_DAG, ROLLBACK_DAG)
+    dags = (dag_id, VERIFY_DAG, savepoint_id(record.query), REPAIR_DAG, ROLLBACK_DAG, UNDO_DAG)
     refused = _refused(dags, user, session, in_file=bool(source and source.in_file))
     acknowledged = acknowledgements(session, [dag_id], contents.now()).get(dag_id)
     values = contents.of_query(
@@ -215,6 +219,7 @@ def _query(
         others=names,
         paused=paused,
         planned=planned,
+        may_note=_may("PUT", dag_id, user, DagAccessEntity.RUN),
     )
 
 
@@ -314,7 +319,8 @@ def _explain(request: Request, error: Exception) -> Response:
     if request.url.path.endswith("/runs"):
         return _html("problem.html", code=code, detail=str(error), status=status)
     # The user may read the DAG: its authorisation comes before any error of ours.
-    dag = "" if status == 404 else request.path_params.get("dag_id", "")  # noqa: PLR2004
+    unknown = status == 404 and not isinstance(error, NoPlanError)  # noqa: PLR2004
+    dag = "" if unknown else request.path_params.get("dag_id", "")
     query = request.query_params.get("query") or query_of(dag) or ""
     return _html("error.html", code=code, detail=str(error), status=status, dag=dag, query=query)
 

@@ -6,6 +6,7 @@ Nothing is written.
 import zlib
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -38,6 +39,7 @@ from statemaint.airflow.pages.query import (
 from statemaint.airflow.pages.sources import CheckpointSource
 from statemaint.airflow.pages.timeline import timelines
 from statemaint.airflow.pages.trend import history
+from statemaint.errors import StorageError
 from statemaint.maintain.trend import read_trend
 from statemaint.model.ids import UnitId
 from statemaint.model.policy import PRESETS, Policy
@@ -157,7 +159,9 @@ def looked_at_now(
     # A listing does not show the contents that a run reads: its findings stay until a run has none.
     before = tuple(row for row in known.findings if row not in seen)
     looked = replace(record, figures=figures, looked=datetime.now(UTC), failed=None)
-    trend = read_trend(storage).points
+    trend = known.trend
+    with suppress(StorageError):  # the rest is known by now
+        trend = read_trend(storage).points
     return looked, replace(known, units=tuple(units), findings=(*seen, *before), trend=trend)
 
 

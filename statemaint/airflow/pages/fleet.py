@@ -85,7 +85,7 @@ class QueryRecord:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """That somebody works on the queries of a DAG, until a time."""
+    """That an operator is working on the queries of a DAG, until a time."""
 
     until: datetime
     text: str
@@ -163,7 +163,7 @@ class Row:
 
     Attributes:
         silence: since when it has committed nothing, in words; empty if that is usual.
-        acknowledged: that somebody works on it, and until when.
+        acknowledged: that an operator is working on it, and until when.
         figures: zeros if there are none, as `known` states.
         old: whether they are older than `OLD`, or than the last run.
         next: when the next run is due, in words.

@@ -10,7 +10,7 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from statemaint.airflow.names import of_query
-from statemaint.airflow.pages.sources import UnknownQueryError
+from statemaint.airflow.pages.sources import NoPlanError
 from statemaint.airflow.plans import PLAN, KeptPlan, difference, plan_csv, plan_json, read_plan
 
 # Of a longer plan, the downloads have the rest.
@@ -19,27 +19,34 @@ _MOST_RUNS = 10
 _KEY = or_(XComModel.key == PLAN, XComModel.key.startswith(of_query(PLAN, ""), autoescape=True))
 
 
-def plans_of(session: Session, dag: str, run: str) -> dict[str, KeptPlan]:
-    """Returns the plans that a run keeps, by their queries."""
-    of_run = (XComModel.dag_id == dag) & (XComModel.run_id == run) & _KEY
-    selected = select(XComModel.value).where(of_run).order_by(XComModel.timestamp)
-    plans = map(read_plan, session.scalars(selected))
-    return {plan.query: plan for plan in plans if plan}
-
-
 def plan_of(session: Session, dag: str, run: str, query: str | None) -> KeptPlan:
     """Returns the plan of a query, by default the first, that a run keeps.
 
     Raises:
-        UnknownQueryError: when it keeps none.
+        NoPlanError: when it keeps none.
     """
-    for name, plan in plans_of(session, dag, run).items():
-        if query in (None, name):
+    key = XComModel.key.in_((PLAN, of_query(PLAN, query))) if query else _KEY
+    selected = select(XComModel.value).where(_of_run(dag, run), key).order_by(XComModel.timestamp)
+    # One at a time: each may have megabytes.
+    for value in session.scalars(selected.execution_options(yield_per=1)):
+        plan = read_plan(value)
+        if plan and query in (None, plan.query):
             return plan
-    raise UnknownQueryError(
+    raise NoPlanError(
         f"the run {run} of {dag} keeps no plan{f' of {query}' if query else ''}: dry runs, "
         "repairs, rollbacks and undos keep theirs as long as Airflow keeps the run"
     )
+
+
+def _of_run(dag: str, run: str) -> Any:
+    return (XComModel.dag_id == dag) & (XComModel.run_id == run)
+
+
+def _queries_of(session: Session, dag: str, run: str) -> list[str]:
+    """Returns the queries of a run that keeps the plans of several."""
+    keys = select(XComModel.key).where(_of_run(dag, run), _KEY).order_by(XComModel.key)
+    prefix = of_query(PLAN, "")
+    return [key.removeprefix(prefix) for key in session.scalars(keys) if key != PLAN]
 
 
 def runs_with_plans(session: Session, dag: str) -> list[str]:
@@ -60,7 +67,7 @@ def of_plan(
         "run": run,
         "plan": plan,
         "most": MOST_SHOWN,
-        "queries": [name for name in plans_of(session, dag, run) if name != plan.query],
+        "queries": [name for name in _queries_of(session, dag, run) if name != plan.query],
         "others": [kept for kept in runs_with_plans(session, dag) if kept != run],
         "other": other,
         "before": before,

@@ -230,7 +230,7 @@ def undo_button(query: str, refused: str | None, run: str) -> Button:
 
 
 def commands(checkpoint: str) -> tuple[tuple[str, str], ...]:
-    """Returns commands for a shell that change nothing: what each tells, and the command."""
+    """Returns commands for a shell that change nothing: what each shows, and the command."""
     back = f"{command('rollback', checkpoint, '--to-batch')} BATCH"
     return (
         ("Doctor: whether the query would restart, and what to do", command("doctor", checkpoint)),

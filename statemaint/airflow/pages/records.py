@@ -213,11 +213,16 @@ def _missing_pools(dag: str | None) -> Any:
 
 
 def _run(row: Any) -> AirflowRun:
-    conf = row.conf if isinstance(row.conf, dict) else {}
-    dry, named = conf.get("dry_run") is True, conf.get("queries")
-    queries = tuple(map(str, named)) if isinstance(named, list) else ()
+    dry = isinstance(row.conf, dict) and row.conf.get("dry_run") is True
+    queries = chosen_queries(row.conf)
     state, kind = str(getattr(row.state, "value", row.state)), str(row.run_type)
     return AirflowRun(row.run_id, state, kind, row.start_date, row.end_date, dry, queries)
+
+
+def chosen_queries(conf: Any) -> tuple[str, ...]:
+    """Returns the queries that the configuration of a run names; none for all of its DAG."""
+    named = conf.get("queries") if isinstance(conf, dict) else None
+    return tuple(map(str, named)) if isinstance(named, list) else ()
 
 
 def _figures(

@@ -32,6 +32,12 @@ class UnknownQueryError(ConfigError):
     code = "UNKNOWN_QUERY"
 
 
+class NoPlanError(UnknownQueryError):
+    """A run that keeps no plan of a query, or no longer."""
+
+    code = "NO_PLAN"
+
+
 @dataclass(frozen=True, slots=True)
 class CheckpointSource:
     """A query's checkpoint, and whether the queries file has it, as manual DAGs require."""

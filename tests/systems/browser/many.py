@@ -60,6 +60,7 @@ def query_page(partitions: int, points: Sequence[Point] = ()) -> str:
         "dashboard": "",
         "silence": "",
         "failed_task": None,
+        "may_note": True,
     }
     return render("query.html", **values, **_PLACE)
 

@@ -273,7 +273,7 @@ def test_the_rows_of_thousands_follow_the_worst(visit: Open) -> None:
 
 def run(dag: str, **changed: Any) -> dict[str, Any]:
     about = {"dag": dag, "run": "manual__1", "state": "running", "done": 0, "total": 0}
-    return {**about, "left": None, **changed}
+    return {**about, "queries": [], "left": None, **changed}
 
 
 def test_a_run_under_way_shows_its_progress_and_then_its_figures(visit: Open) -> None:

@@ -22,7 +22,6 @@ POLICY = Policy(min_batches_to_retain=100, min_deltas_for_snapshot=10)
     [
         (None, ()),
         ("", ()),
-        (" , ", ()),
         ("0", (0,)),
         ("0, 3-5,9 ", (0, 3, 4, 5, 9)),
         ("7 - 8, 7", (7, 8)),
@@ -51,6 +50,15 @@ def test_other_text_is_refused_in_one_line(text: str) -> None:
     assert failure is not None
     assert failure.reason == f"CONFIG: {wrong}"
     assert Options.of(Options.unscoped(context["params"])).operators == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [(" , ", "names no number; empty means all"), ("1," * 101, "longer than 200")],
+)
+def test_text_without_a_number_or_without_an_end_is_refused(text: str, wrong: str) -> None:
+    with pytest.raises(ConfigError, match=wrong):
+        chosen_ids("partitions", text)
 
 
 @pytest.mark.parametrize("value", [None, "", "0, 3-7", [0, 3], []])

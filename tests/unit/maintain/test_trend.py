@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 
+from statemaint.errors import DamagedError
 from statemaint.maintain import maintain
 from statemaint.maintain.record import read_record, recorded, recorded_recovery
 from statemaint.maintain.trend import read_trend
@@ -62,12 +63,26 @@ def test_a_run_of_a_part_a_dry_run_and_a_recovery_leave_no_point() -> None:
     run(storage, "a", part=True)
     maintain(storage, TIGHT, dry_run=True)
     recorded_recovery(storage, partial(rollback, storage, 22, trash_for=600.0))
+    storage.delete("state/0/0/20.delta")
+    with pytest.raises(DamagedError):
+        recorded_recovery(storage, partial(rollback, storage, 21, trash_for=600.0))
     assert read_record(storage)
     assert not [entry for entry in storage.list("_statemaint") if entry.path == TREND]
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b"null", b'{"v": 2}', b"\xff", b"[" * 100_000, b'{"v": 1e999}']
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'{"v": 2}',
+        b"\xff",
+        b"[" * 100_000,
+        b'{"v": 1e999}',
+        b'{"v": 1, "points": [%s]}' % b",".join([b"[]"] * 500_000),
+    ],
 )
 def test_a_file_of_another_build_is_replaced_and_nothing_else_is_lost(
     content: bytes, caplog: pytest.LogCaptureFixture

@@ -49,7 +49,11 @@ ends = st.builds(
         RunFacts,
         sums=st.fixed_dictionaries({"bytes": st.integers(0, 2**70), "files": st.integers(0, 9)}),
         highest=st.fixed_dictionaries(
-            {"chain": st.integers(0, 2**70), "verdict": st.integers(0, 4)}
+            {
+                "chain": st.integers(0, 2**70),
+                "verdict": st.integers(0, 4),
+                "seconds": st.floats(-9.0, 9.0),  # a clock may step back during a run
+            }
         ),
     ),
 )
@@ -233,6 +237,7 @@ def test_a_trend_of_another_build_is_refused(fields: Any) -> None:
         [[*ROW[:4], "7", *ROW[5:]]],
         [[*ROW[:4], 2**54, *ROW[5:]]],
         [[2, *ROW[1:]], ROW],
+        [ROW] * (MOST + 1),
     ],
 )
 def test_rows_that_are_no_points_in_order_are_refused(rows: list[Any]) -> None:

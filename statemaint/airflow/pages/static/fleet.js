@@ -36,8 +36,8 @@
   }
 
   function sort() {
-    const head = heads.find((one) => label(one) === state.get("sort"));
-    heads.forEach((one) => one.setAttribute("aria-sort", "none"));
+    const head = heads.find((column) => label(column) === state.get("sort"));
+    heads.forEach((column) => column.setAttribute("aria-sort", "none"));
     if (!head) return;
     const down = state.has("down"), text = head.querySelector("button").dataset.kind !== "number";
     head.setAttribute("aria-sort", down ? "descending" : "ascending");
@@ -131,7 +131,7 @@
   function compact([dag, rows]) {
     if (!rows[0].dataset.conf) throw new Error("its DAG has other tasks, or is not valid: run it on its own page");
     const confs = rows.map((row) => JSON.parse(row.dataset.conf));
-    const conf = confs[0].queries ? { ...confs[0], queries: confs.flatMap((one) => one.queries) } : confs[0];
+    const conf = confs[0].queries ? { ...confs[0], queries: confs.flatMap((conf) => conf.queries) } : confs[0];
     return startRun(dag, conf).then((run) => [`started${"paused" in rows[0].dataset ? ", but the DAG is paused: unpause it" : ""}`, dag, run.dag_run_id]);
   }
 
@@ -219,10 +219,8 @@
 
   // Of thousands the worst come with the page, and the others when it is shown.
   async function loadRest() {
-    const answer = await fetch(`${location.pathname}?whole=true`, { credentials: "same-origin" });
-    if (!answer.ok) return;
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html"); // our own page
-    body.append(...[...fresh.querySelectorAll("#fleet tbody tr")].slice(body.rows.length));
+    const fresh = await freshFleet(), here = new Set([...body.rows].map(identity));
+    body.append(...[...fresh.querySelectorAll("#fleet tbody tr")].filter((row) => !here.has(identity(row))));
     table.dataset.rest = "0";
     sort();
     show();
@@ -233,5 +231,5 @@
   controls.by.value = state.get("by") || "";
   sort();
   show();
-  if (Number(table.dataset.rest)) loadRest();
+  if (Number(table.dataset.rest)) loadRest().catch((error) => { at("shown").textContent = `the other rows cannot be loaded: ${error.message}`; });
 })();

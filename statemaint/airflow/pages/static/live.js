@@ -5,7 +5,9 @@
   const place = document.querySelector("[data-activity]");
   if (!place) return;
   const SOON = 3_000, LATER = 60_000, table = document.getElementById("fleet");
-  let timer = 0, before = new Map();
+  const LARGE = 1_000; // rows: of a larger table, the figures are read once a minute
+  const pending = new Set(); // the DAGs whose ended runs are not shown yet
+  let timer = 0, before = new Map(), renewed = 0;
 
   const key = (run) => `${run.dag} ${run.run}`;
 
@@ -23,18 +25,16 @@
   // -- all queries: the cell of the last run, and the rows of runs that have ended
 
   function showRows(runs) {
-    const byDag = new Map(runs.map((run) => [run.dag, run]));
+    const byDag = new Map([...runs].reverse().map((run) => [run.dag, run])); // the oldest is under way
     table.querySelectorAll("tbody tr").forEach((row) => {
-      const run = byDag.get(row.dataset.dag), cell = row.querySelector("td.run");
-      if (run) cell.textContent = words(run);
+      const run = byDag.get(row.dataset.dag);
+      if (!run || (run.queries.length && !run.queries.includes(queryOf(row)))) return;
+      row.querySelector("td.run").replaceChildren(Object.assign(runLink(run.dag, run.run), { textContent: words(run) }));
     });
   }
 
   async function renew(dags) {
-    const answer = await fetch(`${location.pathname}?whole=true`, { credentials: "same-origin" });
-    if (!answer.ok) return;
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html"); // our own page
-    const identity = (row) => `${row.dataset.dag} ${row.querySelector("th").dataset.v}`;
+    const fresh = await freshFleet();
     const rows = new Map([...fresh.querySelectorAll("#fleet tbody tr")].map((row) => [identity(row), row]));
     table.querySelectorAll("tbody tr").forEach((row) => {
       const now = rows.get(identity(row));
@@ -66,13 +66,19 @@
       const runs = await answer.json(), now = new Map(runs.map((run) => [key(run), run]));
       const ended = [...before.values()].filter((run) => !now.has(key(run)));
       before = now;
-      if (runs.length) wait = SOON;
+      ended.forEach((run) => pending.add(run.dag));
+      if (runs.length || pending.size) wait = SOON;
       if (table) {
-        if (ended.length) await renew(new Set(ended.map((run) => run.dag)));
+        const pause = table.tBodies[0].rows.length > LARGE ? LATER : 0;
+        if (pending.size && Date.now() - renewed >= pause) {
+          await renew(pending);
+          pending.clear();
+          renewed = Date.now();
+        }
         showRows(runs);
       } else {
         showStatus(runs);
-        if (ended.length && !watching && !document.querySelector("dialog[open]")) { location.reload(); return; }
+        if (pending.size && !watching && !document.querySelector("dialog[open]")) { location.reload(); return; }
       }
     } catch {
       // the server is away: the next check shows whether it is back

@@ -39,7 +39,7 @@ if (around()) new MutationObserver(paint).observe(around(), { attributeFilter: [
 addEventListener("storage", paint);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
 
-// -- links to Airflow's own pages leave the frame
+// -- links to Airflow's own pages, and to others, leave the frame, which may open no window
 
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a.airflow");
@@ -47,7 +47,7 @@ document.addEventListener("click", (event) => {
   if (!link || !outer || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
   const theirs = outer.ownerDocument.createElement("a");
-  theirs.href = link.href;
+  Object.assign(theirs, { href: link.href, target: link.target, rel: link.rel });
   theirs.click();
 });
 
@@ -92,6 +92,22 @@ function backToFleet() {
   document.querySelectorAll("a.fleet").forEach((link) => { if (shown) link.search = shown; });
 }
 
+// -- all rows of the page with all queries, as they are now
+
+function queryOf(row) {
+  return row.querySelector("th").dataset.v;
+}
+
+function identity(row) {
+  return `${row.dataset.dag} ${queryOf(row)}`;
+}
+
+async function freshFleet() {
+  const answer = await fetch(`${location.pathname}?whole=true`, { credentials: "same-origin" });
+  if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
+  return new DOMParser().parseFromString(await answer.text(), "text/html"); // our own page
+}
+
 // -- the heat map
 
 function heat(group) {
@@ -105,7 +121,7 @@ function heat(group) {
     const button = event.target.closest("button");
     if (!button) return;
     const measure = Number(button.dataset.measure);
-    group.querySelectorAll("button").forEach((one) => one.setAttribute("aria-pressed", String(one === button)));
+    group.querySelectorAll("button").forEach((each) => each.setAttribute("aria-pressed", String(each === button)));
     legend.textContent = legends[measure];
     document.querySelectorAll(".cell").forEach((cell) => {
       cell.dataset.level = cell.dataset.l.split(" ")[measure];
@@ -124,8 +140,8 @@ function confirmed(question, field = "") {
   document.getElementById("question").textContent = question;
   dialog.returnValue = "no";
   dialog.showModal();
-  dialog.querySelectorAll("button").forEach((one) => {
-    one.onclick = () => { if (one.value === "no" || answer.reportValidity()) dialog.close(one.value); };
+  dialog.querySelectorAll("button").forEach((button) => {
+    button.onclick = () => { if (button.value === "no" || answer.reportValidity()) dialog.close(button.value); };
   });
   return new Promise((resolve) => {
     dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
@@ -195,7 +211,7 @@ function askAcknowledgement() {
   text.value = "";
   dialog.returnValue = "no";
   dialog.showModal();
-  dialog.querySelectorAll("button").forEach((one) => { one.onclick = () => dialog.close(one.value); });
+  dialog.querySelectorAll("button").forEach((button) => { button.onclick = () => dialog.close(button.value); });
   return new Promise((resolve) => {
     dialog.addEventListener("close", () => {
       const hours = Number(document.getElementById("ack-hours").value);

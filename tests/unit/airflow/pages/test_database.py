@@ -16,7 +16,7 @@ from airflow.models.dagrun import DagRun, DagRunNote
 from sqlalchemy import create_engine, insert, update
 from sqlalchemy.orm import Session
 
-from statemaint.airflow.pages.acknowledgements import acknowledgements, parsed
+from statemaint.airflow.pages.acknowledgements import LONGEST, acknowledgements, parsed
 from statemaint.airflow.pages.activity import activity, progress
 from statemaint.airflow.pages.fleet import Acknowledgement
 from statemaint.airflow.pages.records import records
@@ -90,9 +90,9 @@ def test_the_newest_acknowledgement_counts(session: Session) -> None:
     assert acknowledgements(session, [DAG], NOW)[DAG].text == "second"
 
 
-def test_an_acknowledgement_without_a_near_end_does_not_hold(session: Session) -> None:
+def test_an_acknowledgement_of_years_holds_for_seven_days(session: Session) -> None:
     note(session, 1, "ack until 2036-11-24T18:00Z: for years")
-    assert acknowledgements(session, [DAG], NOW) == {}
+    assert acknowledgements(session, [DAG], NOW)[DAG].until == NOW + LONGEST
 
 
 @pytest.mark.parametrize(

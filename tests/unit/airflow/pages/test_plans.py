@@ -111,7 +111,9 @@ def test_a_run_of_several_queries_keeps_a_plan_of_each(session: Session) -> None
 
 def test_two_plans_of_one_query_are_compared(session: Session) -> None:
     page = text(routes._difference(DAG, "two", "one", session, query="a"))
-    added, gone, unchanged = (page.index(f"<h2>{name}") for name in ("Added", "Gone", "Unchanged"))
+    added, gone, unchanged = (
+        page.index(f"<h2>{name}") for name in ("Added", "Removed", "Unchanged")
+    )
     assert added < page.index("=3.delta") < gone < page.index("1.delta") < unchanged
     assert unchanged < page.index("2.delta")
 
@@ -137,7 +139,9 @@ def test_the_address_of_a_query_leads_to_its_page_for_those_who_may_read_it(
     def manager(readable: set[str]) -> Any:
         return lambda: SimpleNamespace(get_authorized_dag_ids=lambda **_: readable)
 
-    monkeypatch.setattr(routes, "records", lambda _, readable: listed if DAG in readable else [])
+    monkeypatch.setattr(
+        routes, "records", lambda _, readable, _dag: listed if DAG in readable else []
+    )
     monkeypatch.setattr(routes, "get_auth_manager", manager({DAG}))
     answer = routes._find("a", None, None)  # type: ignore[arg-type]
     assert answer.status_code == 302

@@ -96,6 +96,7 @@ def query_page(found: QueryRecord, **changed: Any) -> str:
         "dashboard": "",
         "silence": "",
         "failed_task": (found.query, 3),
+        "may_note": True,
     }
     return render("query.html", **{**values, **changed}, **PLACE)
 
@@ -263,7 +264,7 @@ def test_a_plan_has_its_counts_its_largest_files_and_how_much_is_kept() -> None:
 def test_a_difference_has_what_was_added_and_what_is_unchanged() -> None:
     page = plan_page("revenue", other=True)
     assert re.findall(r"<dt>(\w+)</dt><dd>(\d)</dd>", page) == [
-        ("Added", "1"), ("Gone", "0"), ("Unchanged", "1")
+        ("Added", "1"), ("Removed", "0"), ("Unchanged", "1")
     ]  # fmt: skip
 
 
@@ -310,7 +311,7 @@ def test_a_query_page_begins_with_what_matters_first() -> None:
 
 
 def test_a_batch_that_no_run_has_looked_for_is_not_shown_as_loading() -> None:
-    assert "not looked: run Verify" in query_page(record())
+    assert "unknown: run Verify" in query_page(record())
 
 
 def test_partitions_with_nothing_to_say_are_a_sentence() -> None:
