@@ -54,6 +54,7 @@ def _shown(session: Session, row: Any) -> dict[str, Any]:
     record = row.record
     values = contents.of_query(record, details(session, record), source=None, refused={})
     rest: dict[str, Any] = {"unknown": "", "live": False, "others": [], "paused": {}, "planned": []}
+    rest["may_note"] = True
     return {
         "restart": row.verdict.label,
         "why": row.verdict.why,

@@ -55,6 +55,7 @@ def _query_page(session: Session) -> str:
     (record,) = records(session, {"statemaint__q0"}, "statemaint__q0")
     found = contents.of_query(record, details(session, record), source=None, refused={})
     rest: dict[str, Any] = {"unknown": "", "live": False, "others": [], "paused": {}, "planned": []}
+    rest["may_note"] = True
     return render("query.html", **found, **rest, **_PLACE)
 
 

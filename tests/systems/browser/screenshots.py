@@ -48,7 +48,7 @@ def _ours(seen: Visit) -> None:
     _take(seen.page, "fleet")
     frame = seen.query("joined_orders")
     _take(seen.page, "query")
-    frame.get_by_role("link", name="op 0 / part 0", exact=True).click()
+    frame.locator("a.cell").first.click()
     frame.locator("table.timeline").wait_for()
     _take(seen.page, "timeline")
 
