@@ -46,6 +46,17 @@ def walk(stories: Scene) -> Iterator[Callable[..., object]]:
         yield one
 
 
+@pytest.fixture
+def chrome() -> object:
+    """The Chromium of all tests: a process can have one Playwright."""
+    from tests.systems.browser.pages import browser, chromium, limited  # noqa: PLC0415 -- as below
+
+    if chromium() is None:
+        pytest.skip("Chromium is not installed; Debian's package is `chromium`")
+    with limited():
+        return _browsers.get("browser", browser)
+
+
 @contextmanager
 def _visitors(at: Airflow) -> Iterator[Callable[..., object]]:
     # Tests that need Playwright are skipped without it, and this file is read all the same.

@@ -18,7 +18,6 @@ from statemaint.airflow.figures import QueryFigures
 from statemaint.airflow.pages.fleet import AirflowRun, QueryRecord, fleet, totals
 from statemaint.airflow.pages.render import FOLDER, render
 from tests.systems.browser import many
-from tests.systems.browser.pages import browser, chromium
 
 pytestmark = [pytest.mark.slow]
 
@@ -94,14 +93,6 @@ def page_of(records: list[QueryRecord], rest: int = 0) -> str:
     return render(
         "queries.html", **values, verify="statemaint_verify", root="", pages="/statemaint"
     )
-
-
-@pytest.fixture(scope="module")
-def chrome() -> Iterator[Browser]:
-    if chromium() is None:
-        pytest.skip("Chromium is not installed; Debian's package is `chromium`")
-    with browser() as running:
-        yield running
 
 
 Open = Callable[..., tuple[Page, Server]]

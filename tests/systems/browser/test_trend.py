@@ -18,7 +18,6 @@ from statemaint.airflow.pages.render import FOLDER
 from statemaint.model.verdict import Verdict
 from statemaint.report.trend import Point
 from tests.systems.browser import many
-from tests.systems.browser.pages import browser, chromium, limited
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 POINTS = [
@@ -66,20 +65,12 @@ def address() -> Iterator[str]:
         server.shutdown()
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[Browser]:
-    if chromium() is None:
-        pytest.skip("Chromium is not installed; Debian's package is `chromium`")
-    with limited(), browser() as found:
-        yield found
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [800, 1600])
 def test_charts_are_drawn_in_the_colours_of_the_page_and_axe_finds_nothing(
-    running: Browser, address: str, scheme: Any, width: int
+    chrome: Browser, address: str, scheme: Any, width: int
 ) -> None:
-    page = running.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page = chrome.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
     errors: list[str] = []
     page.on("console", lambda message: errors.append(f"{message.type}: {message.text}"))
     page.on("pageerror", lambda error: errors.append(str(error)))
