@@ -20,7 +20,7 @@ QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
 
 test-all: COVER = --cov --cov-report=
 
-.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-undo test-verdicts test-savepoint-sparks test-bootstrap-sparks test-shapes test-provider-machine test-savepoint-live test-image test-chart grafana-types bench soak soak-exporter trial certify hostile fuzz mutation checkpoints demo up down lock generated site dist transcripts screenshots bench-airflow bench-fleet bench-exporter bench-savepoint bench-partitions clean
+.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-undo test-verdicts test-savepoint-sparks test-bootstrap-sparks test-shapes test-provider-machine test-stories test-savepoint-live test-image test-chart grafana-types bench soak soak-exporter trial certify hostile fuzz mutation checkpoints demo up down lock generated site dist transcripts screenshots bench-airflow bench-fleet bench-exporter bench-savepoint bench-partitions clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -159,7 +159,10 @@ lock: ## resolve requirements.lock again (needs uv)
 
 screenshots: test-parts ## take the pictures of docs/images from a real Airflow, and those of five stories, in dist/stories
 	$(BIN)/python -m tests.systems.browser.screenshots
-	$(WITH_JAVA) STATEMAINT_SCREENSHOTS=dist/stories $(BIN)/python -m pytest tests/systems/browser/test_stories.py
+	$(WITH_JAVA) STATEMAINT_STORIES=all STATEMAINT_SCREENSHOTS=dist/stories $(BIN)/python -m pytest -n 0 tests/systems/browser/test_stories.py
+
+test-stories: test-parts ## walk five stories of operators through the pages, in a real browser and Airflow (ten minutes)
+	$(WITH_JAVA) STATEMAINT_STORIES=all $(BIN)/python -m pytest -n 0 tests/systems/browser/test_stories.py $(ARGS)
 
 generated: setup ## rebuild the files that are made from code: dashboards, alerts, schemas, metrics, help, JSON, chart copies
 	$(BIN)/python -m helm.dashboards
