@@ -45,7 +45,8 @@ def test_a_version_needs_no_partition_that_its_batch_does_not_have() -> None:
 
 
 def test_a_plan_without_a_committed_batch_keeps_no_version() -> None:
-    assert plan(checkpoint(store("1d"), batches=()), POLICY, NOW).loadable == 0
+    found = plan(checkpoint(store("1d"), batches=()), POLICY, NOW)
+    assert (found.loadable, found.newest_loadable) == (0, None)
 
 
 @pytest.mark.parametrize(
