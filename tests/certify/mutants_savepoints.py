@@ -61,10 +61,6 @@ def _next_partition(shuffle: Any, store: Any) -> Any:
     return lambda family, rows: [(one + 1) % partitions for one in place(family, rows)]
 
 
-def _same(*_: Any) -> str:
-    return "as it was"
-
-
 def _believed(_engine: Any, _source: Any, _path: str, written: Any, _fence: Any) -> Any:
     return written
 
@@ -100,10 +96,6 @@ SAVEPOINT_MUTANTS = (
            ((plans, "_snapshot_of", _one_below),), SAVED),
     Mutant("rows in other partitions", "S23", "puts a savepoint's rows where no hash sends them",
            ((shuffling, "_placer", _next_partition),), SAVED),
-    Mutant("savepoint of two attempts", "S23", "plans a batch while the query writes it again",
-           ((plans, "witness_of", _same),),
-           {"rocks": 1.0, "ids": True, "families": 0.0, "events": ("savepoint",),
-            "often": ("rewind", "batch")}),
     Mutant("savepoint not read back", "S23", "believes that a store is what it has written",
            ((storing, "read_back", _believed),), SAVED),
     Mutant("newest savepoint expires", "S23", "deletes the newest savepoint like any other",
