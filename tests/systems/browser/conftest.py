@@ -17,6 +17,8 @@ collect_ignore = [] if os.environ.get("STATEMAINT_STORIES") == "all" else ["test
 _servers = Servers(Path(__file__).parent)
 _stories = Servers(Path(__file__).parent)
 _browsers = Servers(Path(__file__).parent)
+# To open a page, which takes a second if Chromium does not hang.
+_ATTEMPTS = 4
 
 
 @pytest.fixture
@@ -89,14 +91,15 @@ def _visitors(at: Airflow) -> Iterator[Callable[..., object]]:
                 return stack.enter_context(visit(context, at.url))
 
         def one(user: str = "admin", **settings: str) -> Visit:
-            try:
-                visits.append(opened(user, settings))
-            except Error:  # the browser has hung, and was killed
-                if visits:
-                    raise
-                with suppress(Error):
-                    _browsers.end()
-                visits.append(opened(user, settings))
+            for attempt in range(_ATTEMPTS):
+                try:
+                    visits.append(opened(user, settings))
+                    break
+                except Error:  # the browser has hung, and was killed
+                    if visits or attempt == _ATTEMPTS - 1:
+                        raise
+                    with suppress(Error):
+                        _browsers.end()
             return visits[-1]
 
         yield one

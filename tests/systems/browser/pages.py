@@ -40,7 +40,7 @@ def browser() -> Iterator[Browser]:
 
 
 @contextmanager
-def limited(seconds: float = 300.0) -> Iterator[None]:
+def limited(seconds: float = 90.0) -> Iterator[None]:
     """Kills a Chromium that opens no page; Playwright waits for one without a limit."""
     timer = Timer(seconds, _kill_chromium)
     timer.start()
