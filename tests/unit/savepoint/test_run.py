@@ -299,14 +299,14 @@ def test_a_batch_that_is_written_again_while_its_savepoint_is_planned_is_refused
 
     def written_again(verb: str, at: str) -> None:
         if verb == "list" and at.startswith("state"):
-            source.after = lambda _verb, _path: None
-            content = source.read(path)
-            source.write(path, [re.sub(rb'\["[0-9a-f]{8}', b'["0a0a0a0a', content) + b" "],
-                         overwrite=True)  # fmt: skip
+            running.after = lambda _verb, _path: None
+            content = running.read(path)
+            running.write(path, [re.sub(rb'\["[0-9a-f]{8}', b'["0a0a0a0a', content) + b" "],
+                          overwrite=True)  # fmt: skip
 
-    source, dest = Source(found.files, after=written_again), MemoryStorage()
+    running, dest = Source(found.files, after=written_again), MemoryStorage()
     with pytest.raises(Superseded, match=rf"{path}: was written again.*plan again"):
-        savepoint(source, dest, pin=False)
+        savepoint(running, dest, pin=False)
     assert not dest.files
 
 
