@@ -178,6 +178,7 @@ def act(page: Page, name: str, *queries: str) -> list[str]:
         page.get_by_label(f"Select {query}", exact=True).check()
     page.get_by_role("button", name=name).click()
     page.locator("#ask").get_by_role("button", name="Start").click()
+    expect(page.locator("#outcomes li")).not_to_have_count(0)
     expect(page.locator("#outcomes")).not_to_contain_text("waiting")
     return page.locator("#outcomes li").all_inner_texts()
 
