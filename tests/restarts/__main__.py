@@ -1,12 +1,23 @@
-"""`python -m tests.restarts measure`: restarts of a grid by real Sparks, for the forecast."""
+"""`python -m tests.restarts`: calibrates the forecast of a restart's time on real Sparks.
 
+measure            restarts of a grid, kept in .run/restarts/grid.jsonl
+measure --unseen   of another grid, which no fit sees
+fit                the costs, written into the package
+check              the forecast, compared with the unseen restarts; the table of the docs
+"""
+
+import sys
 from pathlib import Path
 
 import click
 
+from tests.restarts import check as checking
+from tests.restarts import fit as fitting
 from tests.restarts import run
 
 GRID_SEED, UNSEEN_SEED = 1, 2
+GRID: Path = run.PLACE / "grid.jsonl"
+UNSEEN: Path = run.PLACE / "unseen.jsonl"
 
 
 @click.group()
@@ -38,8 +49,23 @@ def measure(  # noqa: PLR0913 -- a choice each
     run.measure(wanted, kept, repeat=repeat, heap=heap)
 
 
-GRID: Path = run.PLACE / "grid.jsonl"
-UNSEEN: Path = run.PLACE / "unseen.jsonl"
+@main.command()
+def fit() -> None:
+    """Fit the costs to the grid, and write them into the package."""
+    lines = run.lines(GRID)
+    fitting.write(lines)
+    for key, costs in fitting.fitted(lines).items():
+        click.echo(f"{key}: {costs}")
+
+
+@main.command()
+@click.argument("points", type=click.Path(path_type=Path), default=UNSEEN)
+def check(points: Path) -> None:
+    """Compare the package's forecast with measured restarts; fail if it does not hold."""
+    found = [*checking.check(run.lines(points))]
+    click.echo("\n".join([checking.HEADER, *map(str, found)]))
+    sys.exit(0 if found and all(each.holds for each in found) else 1)
+
 
 if __name__ == "__main__":
     main()

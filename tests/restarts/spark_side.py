@@ -50,12 +50,19 @@ def main(slots: str, heap: str) -> None:
     for line in sys.stdin:
         job = json.loads(line)
         try:
-            done = _begin(spark, job) if "begin" in job else _restart(spark, job)
+            done = _done(spark, job)
         except Exception as error:  # noqa: BLE001 -- the next point may succeed
             done = {"failed": str(error)[:500]}
         _forget(spark)
         results.write(f"{json.dumps(done)}\n")
     spark.stop()
+
+
+def _done(spark: SparkSession, job: dict[str, Any]) -> dict[str, Any]:
+    if "begin" not in job:
+        return _restart(spark, job)
+    _begin(spark, job)
+    return {}
 
 
 def _begin(spark: SparkSession, job: dict[str, Any]) -> None:
