@@ -129,6 +129,7 @@ class PlanSummary:
         scope: the restriction of the run, in words; empty without one.
         facts: the facts of the partitions without a task, for the metrics.
         withheld: their due snapshots that are not written.
+        snapshots_from: the seconds of replay from which a chain is due, if a restart is limited.
     """
 
     committed: int | None = None
@@ -140,6 +141,7 @@ class PlanSummary:
     scope: str = ""
     facts: RunFacts | None = None
     withheld: tuple[Waiting, ...] = ()
+    snapshots_from: float | None = None
 
     @classmethod
     def of(cls, plan: Plan, findings: Iterable[Finding], **more: Any) -> Self:
@@ -150,6 +152,7 @@ class PlanSummary:
             target=plan.target,
             findings=tuple(findings_json(findings)),
             counts=(damage, len(plan.findings) - damage),
+            snapshots_from=plan.snapshots_from,
             **more,
         )
 
