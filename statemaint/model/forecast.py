@@ -1,7 +1,7 @@
 """The forecast of a checkpoint's next restart. Pure."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider, Store
@@ -11,6 +11,7 @@ from statemaint.model.restart_time import (
     SLOTS,
     Load,
     Seconds,
+    after_snapshot,
     latency_of,
     record_size,
     spark_of,
@@ -35,15 +36,30 @@ class Forecast:
         latency = latency_of(checkpoint.root)
         return cls(checkpoint.provider, spark_of(checkpoint), slots, record, latency)
 
+    def measured(self, stores: Iterable[Store]) -> "Forecast":
+        """Returns the same with the size of records that the proofs of some stores have."""
+        return replace(self, record=record_size(stores) or self.record)
+
     def load(self, stores: Iterable[Store], version: int | None) -> Load:
         """Returns what a restart at a version reads of the stores that load."""
         return Load.of(work for _, work in works_of(stores, version, self.record))
+
+    def least(self, stores: Iterable[Store], version: int | None) -> Load:
+        """Returns what it would read if each of them had a snapshot of that version."""
+        works = (work for _, work in works_of(stores, version, self.record))
+        return Load.of(after_snapshot(work, self.record) for work in works)
 
     def seconds(self, load: Load, *, warm: bool = False) -> Seconds:
         """Returns the time of a restart: in a new process, or `warm`, in one that has run it."""
         return load.seconds(
             costs_of(self.provider, self.spark, warm=warm), self.slots, self.latency
         )
+
+    def high_parts(self, load: Load) -> tuple[float, float, float]:
+        """Returns `Load.parts` of a restart in a new process, at the high end of the range."""
+        costs = costs_of(self.provider, self.spark)
+        start, largest, share = load.parts(costs, self.slots, self.latency)
+        return start * costs.factor, largest * costs.factor, share * costs.factor
 
     def replay(self, store: Store, chain: Chain) -> float:
         """Returns the seconds that the changes of a chain take: a rank of chains.

@@ -65,6 +65,11 @@ class Costs:
     change_records: float
     error: float  # nine of ten restarts took between 1 / (1 + error) and 1 + error times as long
 
+    @property
+    def factor(self) -> float:
+        """Returns what the middle of a range is multiplied with, and divided by, for its ends."""
+        return min(1 + self.error, _WIDEST)
+
     def of(self, work: Work) -> float:
         """Returns the seconds of some work in one slot, without the start."""
         pairs = zip(astuple(self)[1:-1], astuple(work), strict=True)
@@ -99,16 +104,20 @@ class Load:
     def __add__(self, other: "Load") -> "Load":
         return Load(self.total + other.total, max(self.largest, other.largest, key=_weight))
 
-    def seconds(self, costs: Costs, slots: int, latency: float = 0.0) -> Seconds:
-        """Returns the range of a restart's time; `latency` is that of one request to storage."""
+    def parts(self, costs: Costs, slots: int, latency: float = 0.0) -> tuple[float, float, float]:
+        """Returns the start, the largest store, and each slot's share of all stores, in seconds."""
 
         def takes(work: Work) -> float:
             return costs.of(work) + latency * work.requests
 
         start = costs.start + latency * _AT_START
-        middle = start + max(takes(self.largest), takes(self.total) / slots)
-        factor = min(1 + costs.error, _WIDEST)
-        return Seconds(middle / factor, middle * factor)
+        return start, takes(self.largest), takes(self.total) / slots
+
+    def seconds(self, costs: Costs, slots: int, latency: float = 0.0) -> Seconds:
+        """Returns the range of a restart's time; `latency` is that of one request to storage."""
+        start, largest, share = self.parts(costs, slots, latency)
+        middle = start + max(largest, share)
+        return Seconds(middle / costs.factor, middle * costs.factor)
 
 
 def _weight(work: Work) -> tuple[int, int]:
