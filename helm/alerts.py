@@ -258,8 +258,9 @@ ALERTS = (
     Alert(
         "StatemaintRestartOverLimit",
         _max("restart_forecast_seconds")
-        + f" > on ({_ID}) group_left () "
+        + f" > on ({_ID}) group_left () ("
         + _max("restart_limit_seconds", _ID)
+        + " > 0)"
         + _unless(_HALTED),
         WARNING,
         f"{_QUERY}: a restart is forecast to take up to {_AGE}, longer than restart_within",
