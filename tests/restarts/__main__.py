@@ -13,6 +13,7 @@ import click
 
 from tests.restarts import check as checking
 from tests.restarts import fit as fitting
+from tests.restarts import month as months
 from tests.restarts import run
 
 GRID_SEED, UNSEEN_SEED = 1, 2
@@ -65,6 +66,21 @@ def check(points: Path) -> None:
     found = [*checking.check(run.lines(points))]
     click.echo("\n".join([checking.HEADER, *map(str, found)]))
     sys.exit(0 if found and all(each.holds for each in found) else 1)
+
+
+@main.command()
+@click.option("--spark", default=run.SPARKS[-1], show_default=True)
+@click.option("--slots", default=2, show_default=True)
+@click.option("--batches", default=720, show_default=True)
+@click.option("--looks", default=10, show_default=True, help="Restarts by Spark.")
+def month(spark: str, slots: int, batches: int, looks: int) -> None:
+    """Play a month under `restart_within` and under the default policy; fail if it does not hold."""
+    found = months.run(months.bench_of(spark, slots), batches, looks)
+    for each in found:
+        click.echo(each)
+    wrong = [*months.failures(*found)]
+    click.echo("; ".join(wrong) or "all held")
+    sys.exit(1 if wrong else 0)
 
 
 if __name__ == "__main__":

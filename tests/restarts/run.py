@@ -109,7 +109,7 @@ def measure(wanted: Iterable[Point], kept: Path, *, repeat: int = 2, heap: str =
             of_spark = [point for point in missing if point.spark == spark]
             for slots in dict.fromkeys(point.slots for point in of_spark):
                 mine = [point for point in of_spark if point.slots == slots]
-                for line in _Bench(spark, slots, heap, repeat).measured(mine):
+                for line in Bench(spark, slots, heap, repeat).measured(mine):
                     stream.write(f"{json.dumps(line)}\n")
                     stream.flush()
 
@@ -120,7 +120,7 @@ def lines(kept: Path) -> list[dict[str, Any]]:
 
 
 @dataclass(slots=True)
-class _Bench:
+class Bench:
     """A Spark of some slots, and the checkpoints that it restarts."""
 
     spark: str
@@ -145,6 +145,17 @@ class _Bench:
             if not point.warm:
                 with self._process() as process:
                     yield self._point(point, [process])
+
+    def begun(self, shape: Shape) -> Path:
+        """Returns the checkpoint of a first batch."""
+        with self._process() as process:
+            self._begin(process, shape)
+        return self._seed(shape)
+
+    def cold(self, shape: Shape, made: Path) -> float:
+        """Returns the seconds of a restart of a copy in a new process."""
+        with self._process() as process:
+            return float(self._restart(process, shape, made)["seconds"])
 
     def _point(self, point: Point, processes: list["_Process"]) -> dict[str, Any]:
         with self._made(point.shape) as (root, work):

@@ -69,13 +69,13 @@ class Shape:
 def make(shape: Shape, seed: Path, root: Path) -> dict[str, int]:
     """Makes a checkpoint out of that of a first batch, and returns what of it a restart reads."""
     shutil.copytree(seed, root)
-    _write_logs(root, shape.last)
+    write_logs(root, shape.last)
     for partition in range(shape.stores):
         for path in store_folder(root, partition).iterdir():
             if path.name != "_metadata":
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
     template = store_folder(root)
-    _Writer(shape, root, default_rng(1)).write()
+    Writer(shape, root, default_rng(1)).write()
     files = [
         path for path in template.rglob("*") if path.is_file() and "_metadata" not in str(path)
     ]
@@ -97,14 +97,14 @@ def make(shape: Shape, seed: Path, root: Path) -> dict[str, int]:
     }
 
 
-def _write_logs(root: Path, last: int) -> None:
+def write_logs(root: Path, last: int) -> None:
     """Copies the first batch's entries to the newest ones: those batches have read no input."""
     for log in ("offsets", "commits"):
-        first = (root / log / "0").read_bytes()
+        entry = next(path for path in (root / log).glob("[0-9]*")).read_bytes()
         for path in (root / log).iterdir():
             path.unlink()
         for batch in range(max(0, last - _LOGS), last):
-            (root / log / str(batch)).write_bytes(first)
+            (root / log / str(batch)).write_bytes(entry)
 
 
 def _wide_values(ids: Ids, rng: Generator) -> tuple[Bytes, Any]:
@@ -131,7 +131,7 @@ def _kind(shape: Shape) -> Kind:
 
 
 @dataclass(slots=True)
-class _Writer:
+class Writer:
     """The first partition's store while its files are written."""
 
     shape: Shape
@@ -147,8 +147,12 @@ class _Writer:
             new = np.arange(alive, alive + added, dtype=np.uint64)
             known = self.rng.choice(alive, min(alive, shape.changes - added), replace=False)
             ids = np.concatenate([known.astype(np.uint64), new])
-            self._file(version, self._suffix, self.rng.permutation(ids))
+            self.change(version, ids)
             alive += added
+
+    def change(self, version: int, ids: Ids) -> Path:
+        """Writes the changes of a version: a put for each id."""
+        return self._file(version, self._suffix, self.rng.permutation(ids))
 
     @property
     def _suffix(self) -> str:
