@@ -74,7 +74,7 @@ def check(points: Path) -> None:
 @click.option("--batches", default=720, show_default=True)
 @click.option("--looks", default=10, show_default=True, help="Restarts by Spark.")
 def month(spark: str, slots: int, batches: int, looks: int) -> None:
-    """Play a month under `restart_within` and under the default policy; fail if it does not hold."""
+    """Play a month under `restart_within` and by default; fail if what must hold does not."""
     found = months.run(months.bench_of(spark, slots), batches, looks)
     for each in found:
         click.echo(each)

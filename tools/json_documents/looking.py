@@ -112,9 +112,9 @@ class RestartForecast(Part):
 
     spark: str = said("the measured Spark that is nearest to the query's, as far as files show it")
     slots: int = said("`--slots`, by default 4")
-    seconds: tuple[float, float] = said("in a new process")
-    seconds_warm: tuple[float, float] = said("in a process that has run the query")
-    seconds_after_maintain: tuple[float, float] = said(
+    seconds: list[float] = said("in a new process")
+    seconds_warm: list[float] = said("in a process that has run the query")
+    seconds_after_maintain: list[float] = said(
         "in a new process, with a snapshot of the newest version in every store"
     )
     stores: int = said("")

@@ -63,7 +63,7 @@ def _kind(setting: Setting) -> Kind:
 
 
 _POLICY = JsonObject(
-    "policy",
+    "policy settings",
     tuple(
         JsonField(one.name, _kind(one), one.meaning + " In seconds." * (one.kind is float))
         for one in SETTINGS
