@@ -25,7 +25,7 @@ from tests.support.program import run as run_here
 VERBS = [
     "completion", "scan", "plan", "apply", "maintain", "undo", "runs", "verify", "doctor",
     "repair", "rollback", "digest", "show", "diff", "stats", "queries", "exporter",
-    "savepoint", "savepoints", "pin", "pins", "bootstrap",
+    "savepoint", "savepoints", "pin", "pins", "bootstrap", "policy",
 ]  # fmt: skip
 TIGHT = ["--min-deltas-for-snapshot", "5", "--min-batches-to-retain", "8", "--grace", "0s"]
 
