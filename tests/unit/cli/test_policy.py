@@ -13,6 +13,7 @@ from tests.support.program import run
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> str:
+    (tmp_path / "ck").mkdir()
     write_checkpoint(LocalStorage(tmp_path / "ck"), last=25)
     return str(tmp_path / "ck")
 
