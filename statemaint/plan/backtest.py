@@ -1,13 +1,13 @@
 """Settings tried on the changes that a checkpoint still has, as if they went on for weeks. Pure.
 
-The batches of the listed history are repeated; each run of maintenance then decides as the planner
+Batches like the mean of the listed ones go on; each run of maintenance then decides as the planner
 does. The state keeps its size: a snapshot costs what one costs now. Stores count as alike, so a
 snapshot of all of them is written in one run.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import cycle, islice, pairwise
+from dataclasses import astuple, dataclass, replace
+from itertools import pairwise
 from math import ceil
 from statistics import median
 
@@ -15,12 +15,13 @@ from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider
 from statemaint.model.forecast import Forecast
 from statemaint.model.policy import Policy
-from statemaint.model.restart_time import Load, Work
+from statemaint.model.restart_time import NOTHING, Load, Work
 
 _HOUR, _DAY = 3600.0, 86400.0
 _LENGTHS = (5, 10, 30, 100, 300)
 _MARGINS = (1.25, 1.5, 2, 4)
 # Requests of a run: the logs, the folders of the state and of the ledger, the lease and its end.
+_MOST_RUNS = 10_000
 _PER_RUN, _PER_SNAPSHOT = 12, 4
 
 
@@ -80,11 +81,10 @@ def back_test(history: History, policy: Policy, *, every: float, days: float) ->
     forecast, stores = replace(history.forecast, slots=policy.restart_slots), history.base.total
     load, length, slowest = history.base, 0, 0.0
     rounds = requests = 0
-    left = islice(cycle(history.changes), batches)
-    for _ in range(ceil(batches / per_run)):
-        for change in islice(left, per_run):
-            load = Load(load.total + change.total, load.largest + change.largest)
-            length += 1
+    change = _changes_of(history, per_run)
+    for _ in range(min(_MOST_RUNS, ceil(batches / per_run))):
+        load = Load(load.total + change.total, load.largest + change.largest)
+        length += per_run
         slowest = max(slowest, forecast.seconds(load).high)
         requests += _PER_RUN
         if _due(history, forecast, policy, load, length):
@@ -93,6 +93,17 @@ def back_test(history: History, policy: Policy, *, every: float, days: float) ->
             load, length = history.base, 0
     written = rounds * stores.snapshot_bytes
     return Trial(policy, rounds * stores.stores, written, requests, slowest)
+
+
+def _changes_of(history: History, batches: int) -> Load:
+    """Returns the changes of so many batches like the mean of the history: however many."""
+    share = batches / len(history.changes)
+
+    def scaled(works: Iterable[Work]) -> Work:
+        return Work(*(round(share * quantity) for quantity in astuple(sum(works, NOTHING))))
+
+    total = scaled(change.total for change in history.changes)
+    return Load(total, scaled(change.largest for change in history.changes))
 
 
 def _due(history: History, forecast: Forecast, policy: Policy, load: Load, length: int) -> bool:
