@@ -86,7 +86,8 @@ def _print(history: History | None, trials: list[Trial], best: Trial | None, day
         return
     tables.print_line(
         f"{counted(days, 'day')} of batches like the last {len(history.changes):,}, one in "
-        f"{duration(round(history.interval))}; restarts in {counted(history.forecast.slots, 'slot')}"
+        f"{duration(round(history.interval))}; "
+        f"restarts in {counted(history.forecast.slots, 'slot')}"
     )
     tables.print_table(_COLUMNS, tables.rows_of(_COLUMNS, trials))
     if best is None:

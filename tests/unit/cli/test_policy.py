@@ -1,6 +1,7 @@
 """`policy`: settings tried on the batches of a checkpoint, and what is said of a restart."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from tests.support.program import run
 def checkpoint(tmp_path: Path) -> str:
     (tmp_path / "ck").mkdir()
     write_checkpoint(LocalStorage(tmp_path / "ck"), last=25)
+    for entry in (tmp_path / "ck" / "commits").glob("[0-9]*"):
+        at = 1_700_000_000 + 3600 * int(entry.name)
+        os.utime(entry, (at, at))
     return str(tmp_path / "ck")
 
 
@@ -34,6 +38,15 @@ def test_policy_tries_lengths_and_limits_and_recommends_one(checkpoint: str) -> 
 def test_policy_recommends_nothing_where_no_setting_keeps_the_limit(checkpoint: str) -> None:
     done = run("policy", checkpoint, "--restart-within", "1s")
     assert done.stdout.splitlines()[-1] == "recommended  none: no setting keeps the limit"
+
+
+def test_policy_ends_however_fast_batches_are(checkpoint: str) -> None:
+    for entry in (Path(checkpoint) / "commits").glob("[0-9]*"):
+        at = 1_700_000_000 + int(entry.name) / 1000
+        os.utime(entry, (at, at))
+    found = json.loads(run("policy", checkpoint, "--json").stdout)
+    assert found["batch_interval"] < 0.01
+    assert found["trials"][0]["snapshots_written"] == 2 * 720
 
 
 def test_policy_writes_nothing(checkpoint: str) -> None:
