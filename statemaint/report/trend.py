@@ -22,6 +22,7 @@ MOST = 500
 """The number of points: of these rows, whatever their figures, 100 kB."""
 # Exact for every reader of JSON, and at most 18 characters.
 _LARGEST = 2**53
+_SECONDS = ("restart", "seconds", "span")
 _SOUND = (Verdict.HEALTHY, Verdict.EMPTY)
 
 
@@ -93,7 +94,14 @@ def _point(row: Sequence[Any]) -> Point:
     valid = all(type(number) in {int, float} and 0 <= number <= _LARGEST for number in numbers)
     if not valid or len(row) != len(Point._fields) or figures[-1] is None or time > LATEST:
         raise ValueError(f"{shortened(row)} is not a point")
-    return Point(time, Verdict(verdict), *figures)
+    named = zip(Point._fields[2:], figures, strict=True)
+    known: Any = [None if figure is None else _figure(name, figure) for name, figure in named]
+    return Point(time, Verdict(verdict), *known)
+
+
+def _figure(name: str, number: float) -> Any:
+    """Returns a figure of a point: seconds to a thousandth, all others whole."""
+    return round(number, 3) if name in _SECONDS else round(number)
 
 
 def with_run(trend: Trend, last: LastRun) -> Trend:
@@ -132,7 +140,7 @@ def _point_of(last: LastRun) -> Point | None:
         notices = sum(count for code, count in facts.findings.items() if code in NOTICES)
         figures |= {"damage": sum(facts.findings.values()) - notices, "notices": notices}
     known: Any = {
-        name: round(max(0, min(value, _LARGEST)), 3)
+        name: _figure(name, max(0, min(value, _LARGEST)))
         for name, value in figures.items()
         if value is not None
     }

@@ -101,6 +101,15 @@ def test_a_point_has_the_figures_of_the_record() -> None:
     assert not point.sound
 
 
+def test_counts_are_whole_whatever_the_record_has() -> None:
+    facts = RunFacts(sums={"bytes": 7}, highest={"chain": 25.0, "restart": 1.5, "verdict": 0})
+    (point,) = with_run(Trend(), LastRun("run", 1.0, facts=facts)).points
+    assert repr((point.chain, point.bytes, point.restart)) == "(25, 7, 1.5)"
+    row = [1, "healthy", 25.0, *[None] * 4, 1.5, *[None] * 3, 0]
+    (read,) = Trend.from_json({"v": 1, "run": "", "points": [row]}).points
+    assert repr((read.chain, read.restart)) == "(25, 1.5)"
+
+
 def test_a_run_that_looked_at_nothing_has_a_verdict_and_no_figure() -> None:
     (point,) = trend_of(LastRun("r", 10.0, (Cause.STORAGE,))).points
     assert point == Point(10, Verdict.UNKNOWN)
