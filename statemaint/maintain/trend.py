@@ -1,4 +1,4 @@
-"""The trend of a query in storage, beside its record: whoever writes a run there adds it here."""
+"""The trend of a query in storage, beside its record: each run in the record is added to it."""
 
 import json
 import logging

@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import and_
 
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
@@ -272,8 +274,9 @@ class Plan(Displayed):
 
     def _loadable(self, first: int, last: int) -> Iterable[int]:
         if not self.counts:
-            sets = [plan.store.versions.loadable(first, last) for plan in self.stores]
-            return frozenset[int]().union(*sets[:1]).intersection(*sets)
+            # Two stores at a time: of thousands, all versions together are gigabytes.
+            sets = (plan.store.versions.loadable(first, last) for plan in self.stores)
+            return reduce(and_, sets, next(sets, frozenset[int]()))
         loads = Counter[int]()
         for store in (plan.store for plan in self.stores):
             versions = store.versions.loadable(first, last)

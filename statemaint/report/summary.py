@@ -1,4 +1,4 @@
-"""What a plan does, for whoever decides about it: its steps, counted and in words. Pure."""
+"""What a plan does, for the operator who approves it: its steps, counted and in words. Pure."""
 
 import json
 from collections import Counter, defaultdict
@@ -55,7 +55,7 @@ class Step(NamedTuple):
 
     @property
     def meaning(self) -> str:
-        return _MEANINGS.get(self.reason, self.reason)  # that of another build as it is
+        return _meaning(self.reason)
 
 
 class Group(NamedTuple):
@@ -76,7 +76,11 @@ class Group(NamedTuple):
 
     @property
     def meaning(self) -> str:
-        return _MEANINGS.get(self.reason, self.reason)
+        return _meaning(self.reason)
+
+
+def _meaning(reason: str) -> str:
+    return _MEANINGS.get(reason, reason)  # that of another build as it is
 
 
 def steps_of(actions: Iterable[Action | Remove | PutBack]) -> Iterator[Step]:
