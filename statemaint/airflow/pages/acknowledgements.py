@@ -15,7 +15,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from statemaint.airflow.names import ACKNOWLEDGED
-from statemaint.airflow.pages.fleet import Acknowledgement
+from statemaint.airflow.pages.query_facts import Acknowledgement
 
 _LINE = re.compile(rf"{ACKNOWLEDGED}(\d{{4}}-\d\d-\d\dT\d\d:\d\d)Z: ?(.*)")
 # An end later than this is cut; no older run is looked at.

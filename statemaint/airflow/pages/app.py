@@ -48,8 +48,9 @@ from statemaint.airflow.names import dag_id as dag_of
 from statemaint.airflow.pages import contents, export, plans
 from statemaint.airflow.pages.acknowledgements import acknowledgements
 from statemaint.airflow.pages.activity import activity
-from statemaint.airflow.pages.fleet import QueryRecord, fleet
+from statemaint.airflow.pages.fleet import fleet
 from statemaint.airflow.pages.query import undo_button
+from statemaint.airflow.pages.query_facts import QueryRecord
 from statemaint.airflow.pages.records import details, handover, records
 from statemaint.airflow.pages.render import FOLDER, render
 from statemaint.airflow.pages.sources import (

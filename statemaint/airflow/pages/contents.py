@@ -19,15 +19,7 @@ from statemaint.airflow.figures import FindingRow, figures_json, read_figures, w
 from statemaint.airflow.links import dashboard_of, silence_of
 from statemaint.airflow.names import VERIFY_DAG
 from statemaint.airflow.pages.acknowledgements import acknowledgements
-from statemaint.airflow.pages.fleet import (
-    Acknowledgement,
-    Details,
-    QueryRecord,
-    fleet,
-    row_of,
-    totals,
-    with_acknowledgements,
-)
+from statemaint.airflow.pages.fleet import fleet, row_of, totals, with_acknowledgements
 from statemaint.airflow.pages.query import (
     advise,
     buttons,
@@ -36,6 +28,7 @@ from statemaint.airflow.pages.query import (
     heat_map,
     worst_units,
 )
+from statemaint.airflow.pages.query_facts import Acknowledgement, Details, QueryRecord
 from statemaint.airflow.pages.sources import CheckpointSource
 from statemaint.airflow.pages.timeline import timelines
 from statemaint.airflow.pages.trend import history

@@ -30,7 +30,7 @@ from statemaint.airflow.figures import (
     read_partitions,
     read_points,
 )
-from statemaint.airflow.pages.fleet import AirflowRun, Details, QueryRecord
+from statemaint.airflow.pages.query_facts import AirflowRun, Details, QueryRecord
 from statemaint.report.record import LastSavepoint
 from statemaint.report.task import loaded
 

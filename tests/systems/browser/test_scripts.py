@@ -15,7 +15,8 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 from playwright.sync_api import Browser, Page, Route, expect
 
 from statemaint.airflow.figures import QueryFigures
-from statemaint.airflow.pages.fleet import AirflowRun, QueryRecord, fleet, totals
+from statemaint.airflow.pages.fleet import fleet, totals
+from statemaint.airflow.pages.query_facts import AirflowRun, QueryRecord
 from statemaint.airflow.pages.render import FOLDER, render
 from tests.systems.browser import many
 

@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 
 from statemaint.airflow.pages.acknowledgements import LONGEST, acknowledgements, parsed
 from statemaint.airflow.pages.activity import activity, progress
-from statemaint.airflow.pages.fleet import Acknowledgement
+from statemaint.airflow.pages.query_facts import Acknowledgement
 from statemaint.airflow.pages.records import records
 from tests.systems.airflow.many_queries import fill
 

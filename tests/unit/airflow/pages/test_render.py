@@ -11,14 +11,7 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 from markupsafe import escape
 
 from statemaint.airflow.figures import FindingRow, QueryFigures, withheld_texts
-from statemaint.airflow.pages.fleet import (
-    Acknowledgement,
-    AirflowRun,
-    QueryRecord,
-    fleet,
-    row_of,
-    totals,
-)
+from statemaint.airflow.pages.fleet import fleet, row_of, totals
 from statemaint.airflow.pages.query import (
     advise,
     buttons,
@@ -28,6 +21,7 @@ from statemaint.airflow.pages.query import (
     undo_button,
     worst_units,
 )
+from statemaint.airflow.pages.query_facts import Acknowledgement, AirflowRun, QueryRecord
 from statemaint.airflow.pages.render import render
 from statemaint.airflow.pages.timeline import timelines
 from statemaint.airflow.plans import KeptPlan, difference
