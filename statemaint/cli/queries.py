@@ -261,8 +261,10 @@ def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a separate choice
         if not (reading.usable or reading.queries):
             raise InvalidQueriesError(reading.problems)
         exporter.refresh()
+        stop = _asked_to_stop()
         _say(f"http{'s' if certificate else ''}://{host}:{port_used}")
-        _until_stopped(exporter.refresh, every)
+        while not stop.wait(every):
+            exporter.refresh()
 
 
 def _say(url: str) -> None:
@@ -270,12 +272,11 @@ def _say(url: str) -> None:
     click.echo(json.dumps(document) if settings().as_json else f"serving {url}/metrics")
 
 
-def _until_stopped(work: Callable[[], None], every: float) -> None:
+def _asked_to_stop() -> Event:
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    while not stop.wait(every):
-        work()
+    return stop
 
 
 def _places(reader: QueriesReader, shard: tuple[int, int]) -> "RecordPlaces":

@@ -23,7 +23,7 @@ from tests.systems.spark.runner import KIND, Runner, copied, newest_batch
 
 # Each takes minutes; all of them, with more batches, are for `make test-shapes`.
 _ALL = os.environ.get("STATEMAINT_SHAPES") == "all"
-FIRST, MORE = 11, 5 if _ALL else 3
+FIRST, MORE = 11, 10 if _ALL else 3
 _MORE_NAMES = (
     "rocks-timed-ids",
     "aggregation2", "chained", "dedup-within-watermark", "join2", "pandas-state-timeout",
@@ -37,17 +37,21 @@ _MORE_ON_ANY = (
 _FAMILIES = ("rocks-join3", "rocks-join4-ids", "rocks-timed", "rocks-expiring")
 _MORE_FAMILIES = (*_FAMILIES[1:], "rocks-timed-ids")
 NAMES = ("rocks-aggregation-ids", *(_MORE_NAMES if _ALL else ()))
+_IN_200 = ("session-window", "rocks-join2-ids")
 ON_ANY_PROVIDER = ("aggregation2", *(_MORE_ON_ANY if _ALL else ()))
 # Of keys: what comes behind the columns that rows are shuffled by.
 _NOT_SHUFFLED_BY = ("index", "sessionStartTime")
 HDFS, ROCKSDB = Provider.HDFS_BACKED, Provider.ROCKSDB
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "partitions"),
+    [*((name, (7, 3)) for name in NAMES), *((name, (200,)) for name in _IN_200 if _ALL)],
+)
 def test_the_batches_in_other_partitions_are_those_of_the_undisturbed_query(
-    spark: SparkSession, tmp_path: Path, name: str
+    spark: SparkSession, tmp_path: Path, name: str, partitions: tuple[int, ...]
 ) -> None:
-    check_goes_on(spark, tmp_path, name, [Shape(partitions=7), Shape(partitions=3)])
+    check_goes_on(spark, tmp_path, name, [Shape(partitions=number) for number in partitions])
 
 
 @pytest.mark.parametrize("name", ON_ANY_PROVIDER)

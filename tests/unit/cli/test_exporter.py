@@ -53,6 +53,13 @@ def exporter(file: Path, *options: str) -> Iterator[tuple[str, "subprocess.Popen
 
 
 @pytest.mark.no_cover
+def test_it_can_be_asked_to_end_as_soon_as_it_says_where_it_serves(tmp_path: Path) -> None:
+    with exporter(queries(tmp_path, 1)) as (_, process):
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+
+
+@pytest.mark.no_cover
 def test_fifty_queries_are_scraped_at_once_and_it_ends_when_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
