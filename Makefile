@@ -20,7 +20,7 @@ QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
 
 test-all: COVER = --cov --cov-report=
 
-.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-undo test-verdicts test-savepoint-sparks test-bootstrap-sparks test-shapes test-provider-machine test-stories test-savepoint-live test-image test-chart grafana-types bench soak soak-exporter trial certify hostile fuzz mutation checkpoints demo up down lock generated site dist transcripts screenshots bench-airflow bench-fleet bench-exporter bench-savepoint bench-partitions clean
+.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-undo test-verdicts test-savepoint-sparks test-bootstrap-sparks test-shapes test-provider-machine test-stories test-savepoint-live test-image test-chart grafana-types bench soak soak-exporter trial certify hostile fuzz mutation checkpoints demo up down lock generated site dist transcripts screenshots bench-airflow bench-fleet bench-exporter bench-savepoint bench-partitions calibrate clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -108,6 +108,12 @@ bench-savepoint: setup ## measure savepoints of 2 GiB and to a bucket far away, 
 
 bench-partitions: setup ## measure another number of partitions beside Spark's own repartition, 1 and 4 GB (half an hour)
 	$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.partitions $(ARGS)
+
+calibrate: setup ## restart a grid of checkpoints with Spark 3.5 and 4.3, fit the forecast to it, and check it (an hour, idle)
+	$(WITH_JAVA) $(BIN)/python -m tests.restarts measure $(ARGS)
+	$(BIN)/python -m tests.restarts fit
+	$(WITH_JAVA) $(BIN)/python -m tests.restarts measure --unseen --warm 10 --cold 10
+	$(BIN)/python -m tests.restarts check
 
 bench-fleet: setup ## measure fleets by threads and by Spark, and rewrite the tables of docs/scale.md (an hour or more)
 	$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.fleet $(ARGS)

@@ -83,6 +83,7 @@ _BROKEN = _max('verdict{verdict="broken"}') + " > 0"
 _PLAN = _max('last_run_failed{cause="plan"}') + " > 0"
 _LEASE = _max('last_run_failed{cause="lease"}') + " > 0"
 _LONG = _max("chain_length_max") + " > 200"
+_LIMITED = _max("restart_limit_seconds") + " > 0"
 _UNREAD = _max("exporter_read_failed", f"{_LABELS}, storage") + " > 0"
 _FAILED = _max('last_run_failed{cause=~"storage|task"}', f"{_LABELS}, storage") + " > 0"
 _SOURCES = 'up{job=~".*(statemaint|pushgateway).*"} == 0'
@@ -236,7 +237,7 @@ ALERTS = (
         "more; the next run continues its work.",
     ),
     Alert(
-        "StatemaintChainTooLong", _LONG + _unless(_HALTED), WARNING,
+        "StatemaintChainTooLong", _LONG + _unless(_HALTED, _LIMITED), WARNING,
         f"{_QUERY}: a restart replays {{{{ $value }}}} deltas in one store",
         f"Due snapshots that are not written: {_WITHHELD}. Without any, runs do not reach this "
         "store, their limits are too low, or min_deltas_for_snapshot is too high. The dashboard of "
@@ -255,8 +256,22 @@ ALERTS = (
         group="state",
     ),
     Alert(
+        "StatemaintRestartOverLimit",
+        _max("restart_forecast_seconds")
+        + f" > on ({_ID}) group_left () ("
+        + _max("restart_limit_seconds", _ID)
+        + " > 0)"
+        + _unless(_HALTED),
+        WARNING,
+        f"{_QUERY}: a restart is forecast to take up to {_AGE}, longer than restart_within",
+        f"Due snapshots that are not written: {_WITHHELD}. Without any, no snapshot keeps the "
+        "limit: the state is too large for its partitions and slots, or runs are too rare.",
+        "30m",
+        group="state",
+    ),
+    Alert(
         "StatemaintSnapshotLag",
-        _max("snapshot_lag_versions") + " > 300" + _unless(_HALTED, _LONG),
+        _max("snapshot_lag_versions") + " > 300" + _unless(_HALTED, _LONG, _LIMITED),
         WARNING,
         f"{_QUERY}: the newest snapshot is {{{{ $value }}}} versions old",
         "Batches are much more frequent than runs: schedule maintenance more often.",

@@ -18,6 +18,7 @@ from statemaint.plan.planner import plan
 from statemaint.records.remembered import recalling
 from statemaint.scan.handover import Handover, Recalling, ScanPart
 from statemaint.scan.query_logs import missing_source_logs
+from statemaint.scan.record_size import with_record_size
 from statemaint.scan.rollbacks import unfinished_rollbacks
 from statemaint.scan.scanner import scan
 from statemaint.storage import Storage
@@ -128,6 +129,8 @@ def plan_checkpoint(  # noqa: PLR0913 -- each is a separate choice
         findings = (*checkpoint.findings, *unfinished_rollbacks(reading))
         findings += () if part else tuple(missing_source_logs(reading, checkpoint))
         checkpoint = replace(checkpoint, findings=findings)
+        if policy.restart_within and not part:
+            checkpoint = with_record_size(reading, checkpoint)
         ages = now if as_of is None else as_of
         decided = plan(checkpoint, policy, ages, request=request, skew=skew, seen=now)
         if dry and decided.actions and (why := storage.obstacle):

@@ -21,7 +21,7 @@ from statemaint.model.findings import FindingCode
 from statemaint.model.verdict import Verdict, worst
 from statemaint.plan.withheld import Waiting, together
 from statemaint.records.trashed import size_of_trash
-from statemaint.report.facts import Unit
+from statemaint.report.facts import Unit, total
 from statemaint.report.task import MOST_FINDINGS
 from statemaint.report.trend import Point, Trend, thinned
 
@@ -70,6 +70,8 @@ class QueryFigures(_Json):
         restart: the estimated time of the restart of the slowest partition, in seconds.
         reclaimable: the bytes that a later run deletes.
         trash_bytes: `None` when the trash could not be listed.
+        restart_forecast: the most seconds that a restart is forecast to take; `restart_limit` is
+            the policy's `restart_within`.
     """
 
     query: str
@@ -103,6 +105,8 @@ class QueryFigures(_Json):
     freed: int = 0
     withheld: list[WithheldFigures] = Field(default_factory=list)
     verdict: str | None = None
+    restart_forecast: float | None = None
+    restart_limit: float | None = None
 
     @property
     def judged(self) -> Verdict:
@@ -223,6 +227,7 @@ def figures_of_run(
     silent = {unit for bundle in results.planned for unit in bundle.units} - {*reported}
     facts = [plan.facts, *(report.facts for report in reports)]
     verdicts = [part.verdict for part in facts if part and part.verdict]
+    summed = total(part for part in facts if part)
     about = {
         "query": settings.query,
         "verdict": worst(verdicts).value if verdicts else None,
@@ -244,6 +249,8 @@ def figures_of_run(
         "written": sum(report.snapshots for report in reports),
         "deleted": sum(report.files for report in reports),
         "freed": sum(report.bytes for report in reports),
+        "restart_forecast": summed.restart_forecast,
+        "restart_limit": summed.highest.get("restart_limit") or None,
     }
     shown = sorted(findings, key=lambda finding: not finding["damage"])[:MOST_FINDINGS]
     ordered = [units[unit] for unit in sorted(units)]

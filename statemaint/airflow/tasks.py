@@ -158,7 +158,13 @@ def _planned(
     units = weights(plan, costs)
     spark = settings.engine == "spark"
     most = unit_count(units) if spark else task_count(units, costs, settings.max_tasks)
-    packed = bundles(units, target=plan.target, most=most, holder=holder)
+    packed = bundles(
+        units,
+        target=plan.target,
+        most=most,
+        holder=holder,
+        snapshots_from=plan.snapshots_from,
+    )
     _log.info(texts.task_line([bundle.label for bundle in packed]))
     return Planned(packed, decided=decided, handover=prepared.handover.to_json())
 

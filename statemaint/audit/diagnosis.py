@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider, Store
 from statemaint.model.findings import Blocks, Finding, FindingCode, Subject, finding_rows
+from statemaint.model.forecast import NO_FORECAST, Forecast
 from statemaint.model.ids import batch_in, batch_of
 from statemaint.model.policy import PRESETS
+from statemaint.model.restart_time import Load
 from statemaint.model.verdict import Looked, Verdict
 from statemaint.plan.findings.restart import blockers, is_doubt
 from statemaint.plan.recovery.rollback import newest_to_go_back_to
@@ -52,6 +54,7 @@ class Diagnosis(Displayed):
     passed_over: tuple[str, ...] = ()  # the bad snapshots that they then pass over
     # Why `maintain` with the default policy would write no snapshot for the longest chain.
     waits: tuple[str, ...] = ()
+    forecast: Forecast = NO_FORECAST
     versions_checked: int = 0  # retained versions that passed, counted per store
 
     def _facts(self) -> Iterator[str]:
@@ -111,6 +114,19 @@ class Diagnosis(Displayed):
         if self.largest is None or self.speed is None or self.total is None:
             return None
         return max(self.largest.seconds, self.total / self.speed / self.slots)
+
+    @property
+    def load(self) -> Load | None:
+        """Returns what a restart reads; `None` if it fails or reads nothing."""
+        checkpoint, version = self.checkpoint, self.checkpoint.resumes
+        needed = checkpoint.needed(version) if version and self.restarts else ()
+        return self.forecast.load(needed, version) if needed else None
+
+    @property
+    def load_after(self) -> Load:
+        """Returns what it would read once `maintain` has written every snapshot that it can."""
+        version = self.checkpoint.resumes
+        return self.forecast.least(self.checkpoint.needed(version), version)
 
     @property
     def verdict(self) -> Verdict:

@@ -13,18 +13,25 @@ from statemaint.fold import Source, engine_for
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider, Store
 from statemaint.model.findings import Finding, FindingCode, Subject
+from statemaint.model.forecast import Forecast
 from statemaint.model.ids import version_of
 from statemaint.model.policy import PRESETS
+from statemaint.model.restart_time import SLOTS
 from statemaint.plan.findings.restart import resumes, spoiled_batches
 from statemaint.plan.planner import plan
 from statemaint.plan.staleness import judge
 from statemaint.plan.withheld import by_reason
+from statemaint.scan.record_size import with_record_size
 from statemaint.storage import Storage, stoppable
 from statemaint.workers import Workers
 
 
 def doctor(
-    storage: Storage, *, deep: bool = False, slots: int = 1, workers: Workers | int | None = None
+    storage: Storage,
+    *,
+    deep: bool = False,
+    slots: int = SLOTS,
+    workers: Workers | int | None = None,
 ) -> Diagnosis:
     """Diagnoses a checkpoint: whether, and from where, its query can restart.
 
@@ -68,6 +75,7 @@ def doctor(
         self_repairing=verified.passed_over is not None,
         passed_over=verified.passed_over or (),
         waits=tuple(_waits(reading, checkpoint, longest)),
+        forecast=Forecast.of(with_record_size(reading, checkpoint), slots),
     )
 
 

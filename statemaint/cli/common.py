@@ -52,6 +52,8 @@ statemaint pin /data/checkpoints/hourly_revenue --batch 24 --for 7d --note 'befo
 statemaint pins /data/checkpoints/hourly_revenue
 # end a pin
 statemaint pins /data/checkpoints/hourly_revenue --end ID
+# which limit suits the query?
+statemaint policy /data/checkpoints/hourly_revenue --restart-within 30s
 # what would a run do, and why?
 statemaint plan /data/checkpoints/hourly_revenue
 # review it before it is carried out

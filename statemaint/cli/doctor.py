@@ -1,8 +1,8 @@
 """`doctor`: whether the query can restart, in a dozen lines."""
 
-import os
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict, astuple
 from typing import Any
 
 import click
@@ -18,6 +18,7 @@ from statemaint.cli.tables import Column, number
 from statemaint.model.checkpoint import Provider
 from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_of
+from statemaint.model.restart_time import SLOTS, Load
 from statemaint.model.verdict import Looked
 from statemaint.report.to_json import fields_json, findings_json, id_json, verdict_json
 from statemaint.storage import open_storage
@@ -35,7 +36,7 @@ _LABEL = 10
 @click.option(
     "--slots",
     type=click.IntRange(min=1),
-    help="Total task slots of the executors.  [default: the cores of this machine]",
+    help=f"Total task slots of the executors.  [default: {SLOTS}]",
 )
 @workers_flag
 @as_json
@@ -57,8 +58,7 @@ def doctor_verb(uri: str, *, deep: bool, slots: int | None, workers: Workers) ->
 
 
 def _diagnosis(uri: str, *, deep: bool, slots: int | None, workers: Workers) -> Diagnosis:
-    slots = slots or os.cpu_count() or 1
-    return doctor(open_storage(uri), deep=deep, slots=slots, workers=workers)
+    return doctor(open_storage(uri), deep=deep, slots=slots or SLOTS, workers=workers)
 
 
 def _print(diagnosis: Diagnosis) -> None:
@@ -78,6 +78,7 @@ def doctor_json(diagnosis: Diagnosis) -> Json:
         "goes_back_to": diagnosis.goes_back_to,
         "longest_chain": _chain_json(diagnosis),
         "restart_estimate": _estimate_json(diagnosis),
+        "restart_forecast": _forecast_json(diagnosis),
         "unseen": list(diagnosis.unseen),
         "damage": {code.value: count for code, count in sorted(diagnosis.counts.items())},
         "next": list(diagnosis.next),
@@ -108,12 +109,26 @@ def _estimate_json(diagnosis: Diagnosis) -> Json | None:
     }
 
 
+def _forecast_json(diagnosis: Diagnosis) -> Json | None:
+    if (load := diagnosis.load) is None:
+        return None
+    forecast = diagnosis.forecast
+    return {
+        "spark": forecast.spark,
+        "slots": forecast.slots,
+        "seconds": astuple(forecast.seconds(load)),
+        "seconds_warm": astuple(forecast.seconds(load, warm=True)),
+        "seconds_after_maintain": astuple(forecast.seconds(diagnosis.load_after)),
+        **asdict(load.total),
+    }
+
+
 def lines(diagnosis: Diagnosis) -> Iterator[str]:
     yield f"restart:  {_restart(diagnosis)}"
     yield f"batches:  {_batches(diagnosis)}"
     yield f"chain:    {_chain(diagnosis)}"
-    if diagnosis.restarts and diagnosis.at_least is not None:
-        yield f"time:     {_time(diagnosis.at_least, diagnosis)}"
+    if load := diagnosis.load:
+        yield f"time:     {_time(load, diagnosis)}"
     yield f"looked:   {_looked(diagnosis)}"
     counts = ", ".join(f"{code} ({number})" for code, number in sorted(diagnosis.counts.items()))
     yield f"damage:   {counts or 'none'}"
@@ -207,12 +222,13 @@ def _chain(diagnosis: Diagnosis) -> str:
     return f"at most {files} of changes{base} ({where}: {size}{took})"
 
 
-def _time(at_least: float, diagnosis: Diagnosis) -> str:
-    speed, size = decimal(int(diagnosis.speed or 0)), decimal(diagnosis.total or 0)
-    slots = f"{diagnosis.slots} slot{'s' if diagnosis.slots > 1 else ''}"
+def _time(load: Load, diagnosis: Diagnosis) -> str:
+    forecast, after = diagnosis.forecast, diagnosis.load_after
+    later = f"; after `maintain` {forecast.seconds(after)}" if after != load else ""
     return (
-        f"at least {at_least:.2f} s for the {size} of all stores in {slots}, by reading {speed} a "
-        "second as measured here; Spark takes longer: docs/benchmarks.md has the ratio"
+        f"restarts in {forecast.seconds(load)}{later} (Spark {forecast.spark}, "
+        f"{counted(forecast.slots, 'slot')}, new process; {forecast.seconds(load, warm=True)} in a "
+        "running one)"
     )
 
 

@@ -15,7 +15,7 @@ from statemaint.cli.messages import STDOUT, end_with_error, print_anything
 from statemaint.errors import ConfigError
 
 GROUPS = {
-    "Look": ("scan", "plan", "verify", "doctor", "digest", "runs"),
+    "Look": ("scan", "plan", "verify", "doctor", "policy", "digest", "runs"),
     "Maintain": ("maintain", "apply", "undo"),
     "Recover": ("repair", "rollback", "savepoint", "savepoints", "pin", "pins"),
     "Read and correct the state": ("show", "diff", "stats", "bootstrap"),

@@ -192,17 +192,19 @@ def _print_run(report: Report) -> None:
     requests = ", ".join(f"{verb} {count:,}" for verb, count in sorted(report.requests.items()))
     tables.print_line(f"storage requests: {requests}")
     for label, stores in (("before", report.before), ("after ", report.after)):
-        tables.print_line(f"{label}  {_sizes(stores, report.plan.target)}")
+        tables.print_line(f"{label}  {_sizes([*stores], report)}")
 
 
-def _sizes(stores: Iterable[Store], target: int | None) -> str:
-    stores = [*stores]
-    reads = [replay for store in stores if (replay := replay_of(store, target))]
+def _sizes(stores: Sequence[Store], report: Report) -> str:
+    plan, forecast = report.plan, report.plan.forecast.measured(report.after)
+    reads = [replay for store in stores if (replay := replay_of(store, plan.target))]
     stored = files_of(
         sum(len(store.files) for store in stores), sum(store.size for store in stores)
     )
     read = files_of(sum(replay.files for replay in reads), sum(replay.bytes for replay in reads))
-    return f"{stored}; a restart reads {read}"
+    seconds = forecast.seconds(forecast.load(stores, plan.target))
+    of_part = " of these stores" if plan.request.is_partial else ""
+    return f"{stored}; a restart{of_part} reads {read}, in {seconds}"
 
 
 _OUTCOMES = {StoreOutcome.DONE: GOOD, StoreOutcome.SKIPPED: WARNING, StoreOutcome.HALTED: BAD}

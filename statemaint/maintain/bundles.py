@@ -38,6 +38,8 @@ class Bundle:
     target: int
     holder: Holder | None = None
     weight: float = 0.0
+    # The plan's, if the policy limits a restart: a task does not see what the others have.
+    snapshots_from: float | None = None
 
     @property
     def label(self) -> str:
@@ -107,7 +109,12 @@ def costs_of(planned: Iterable[Bundle], seconds: Mapping[str, float]) -> dict[st
 
 
 def bundles(
-    units: Mapping[UnitId, float], *, target: int, most: int, holder: Holder | None = None
+    units: Mapping[UnitId, float],
+    *,
+    target: int,
+    most: int,
+    holder: Holder | None = None,
+    snapshots_from: float | None = None,
 ) -> tuple[Bundle, ...]:
     """Returns bundles of about equal weight, with every partition in exactly one.
 
@@ -119,7 +126,14 @@ def bundles(
         operators[unit.operator][unit.partition] = weight
     shares = _shares(operators, max(most, len(operators)))
     return tuple(
-        Bundle(operator, part, target, holder, sum(partitions[partition] for partition in part))
+        Bundle(
+            operator,
+            part,
+            target,
+            holder,
+            sum(partitions[partition] for partition in part),
+            snapshots_from,
+        )
         for operator, partitions in operators.items()
         for part in _split(partitions, shares[operator])
     )

@@ -138,6 +138,7 @@ def maintain_part(
         force_snapshot=order.force_snapshot,
         operators=frozenset({bundle.operator}),
         partitions=frozenset(bundle.partitions),
+        snapshots_from=bundle.snapshots_from,
     )
     few = min(storage.parallel, _STORES_AT_A_TIME)
     report = maintain(

@@ -172,6 +172,8 @@ def _facts(one: _One, many: _Many, named: Named, facts: RunFacts) -> Iterator[Fa
     highest, counts = facts.highest, facts.counts
     yield from _sums(one, STATE, facts.sums)
     yield one("restart_seconds", highest.get("restart", 0))
+    yield one("restart_forecast_seconds", facts.restart_forecast)
+    yield one("restart_limit_seconds", highest.get("restart_limit", 0))
     yield one("chain_length_max", highest.get("chain", 0))
     yield one("newest_snapshot_timestamp_seconds", facts.snapshot)
     outcomes = counts.get("outcomes", {})

@@ -258,6 +258,7 @@ class Checkpoint(Displayed):
     # The newest entry that the newest batch reads of each file source's own log.
     file_sources: Mapping[str, int] = field(default_factory=dict)
     pins: tuple[Pin, ...] = ()  # the pins that hold, by id
+    record_size: float | None = None  # stored bytes of a record, if a change was read to see them
 
     def _facts(self) -> Iterator[str]:
         yield quoted(self.root)

@@ -99,6 +99,16 @@ class Policy:
     verify: bool = _setting(
         True, "Read snapshots back and compare; without it nothing is ever deleted."
     )
+    # With it, the length of a chain no longer matters.
+    restart_within: float | None = _setting(
+        None,
+        "Write snapshots when a restart of the query is forecast to take longer than this, however "
+        "long the chains are, and not before; off by default.",
+        kind=float,
+    )
+    restart_slots: int = _setting(
+        4, "Number of stores that the query's executors load at a time, for the forecast.", least=1
+    )
 
     def __post_init__(self) -> None:
         for setting in SETTINGS:

@@ -11,6 +11,7 @@ from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Provider, Replay, Store, asks
 from statemaint.model.files import Snapshot
 from statemaint.model.findings import Finding, damaged
+from statemaint.model.forecast import NO_FORECAST, Forecast
 from statemaint.model.ids import StoreId, UnitId
 from statemaint.model.pins import Pin
 from statemaint.model.policy import Policy
@@ -144,6 +145,8 @@ class Request:
     operators: frozenset[int] = frozenset()
     partitions: frozenset[int] = frozenset()
     stores: frozenset[str] = frozenset()
+    # What the first plan of a run made of `restart_within`, as for `Window`: it saw every store.
+    snapshots_from: float | None = None
 
     @property
     def is_partial(self) -> bool:
@@ -170,6 +173,9 @@ class Window:
     force_snapshot: bool = False
     skewed: bool = False  # clocks disagree, so ages mean nothing and nothing is deleted
     forced: frozenset[int] = frozenset()  # the operators whose first batch has to write a zip
+    # The seconds of replay from which a chain is due; by its length where they are negative.
+    snapshots_from: float = -1.0
+    forecast: Forecast = NO_FORECAST
 
     @property
     def hold(self) -> KeepReason | None:
@@ -237,6 +243,8 @@ class Plan(Displayed):
     counts: Mapping[int, int] = field(default_factory=dict)  # of each batch, once repartitioned
     pins: tuple[Pin, ...] = ()
     verdict: Verdict = Verdict.HEALTHY
+    forecast: Forecast = NO_FORECAST  # of restarts, before and after
+    snapshots_from: float | None = None  # what the tasks of the run are told, if there is a limit
 
     def _facts(self) -> Iterator[str]:
         kinds = Counter(type(action) for action in self.actions)

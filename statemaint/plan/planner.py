@@ -8,12 +8,14 @@ from statemaint.listing import Entry
 from statemaint.model.cadence import silent_after
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode, damaged
+from statemaint.model.forecast import Forecast
 from statemaint.model.pins import Pin
 from statemaint.model.policy import Policy
 from statemaint.plan.actions import Delete, Kept, Plan, Request, StorePlan, Window
 from statemaint.plan.findings.health import diagnose
 from statemaint.plan.findings.restart import verdict_by_names
 from statemaint.plan.reasons import DeleteReason, KeepReason
+from statemaint.plan.restart_limit import snapshots_from
 from statemaint.plan.staleness import judge
 from statemaint.plan.store import decide, decide_old, halt, is_old
 from statemaint.plan.withheld import long_waits
@@ -78,6 +80,8 @@ def plan(
         counts=checkpoint.counts,
         pins=pins,
         verdict=verdict_by_names(checkpoint, (*checkpoint.findings, *of_stores)),
+        forecast=Forecast.of(checkpoint, policy.restart_slots),
+        snapshots_from=window.snapshots_from if window and policy.restart_within else None,
     )
 
 
@@ -109,6 +113,10 @@ def _window(
             f"{checkpoint.root}: version {target} cannot be the target, the committed "
             f"versions end at {newest}"
         )
+    cut = request.snapshots_from
+    if cut is None:
+        stores = (store for store in checkpoint.stores if request.covers(store.id))
+        cut = snapshots_from(checkpoint, stores, policy, target)
     return Window(
         floor=_floor(policy, target, required, checkpoint.pins),
         required=required,
@@ -119,6 +127,8 @@ def _window(
         force_snapshot=request.force_snapshot,
         skewed=skewed,
         forced=frozenset(operator.id for operator in checkpoint.operators if operator.has_families),
+        snapshots_from=cut,
+        forecast=Forecast.of(checkpoint, policy.restart_slots),
     )
 
 

@@ -17,6 +17,10 @@ class SnapshotReason(Explained):
         "chain_too_long",
         "the chain has more deltas than min_deltas_for_snapshot (of RocksDB: as many)",
     )
+    RESTART_TOO_LONG = (
+        "restart_too_long",
+        "a restart is forecast to take longer than restart_within, and its chain is of the slowest",
+    )
     REBASE = (
         "rebase",
         "the floor's chain is too long, and everything below a snapshot there can be deleted",

@@ -12,6 +12,7 @@ from statemaint.plan.facts import Boundary, Facts
 from statemaint.plan.reasons import AttestReason, KeepReason, SnapshotReason, WithheldReason
 from statemaint.plan.sst_files import may_share, overtakes, quiet_from
 
+_REASONS = {True: SnapshotReason.CHAIN_TOO_LONG, False: SnapshotReason.RESTART_TOO_LONG}
 _HOLDS = {
     KeepReason.CLOCK_SKEW: WithheldReason.CLOCK_SKEW,
     KeepReason.VERIFY_OFF: WithheldReason.VERIFY_OFF,
@@ -28,13 +29,13 @@ def due(
     """
     chain = versions.chain(window.target)
     if isinstance(chain, Chain) and _is_long(store, window, chain):
-        yield SnapshotReason.CHAIN_TOO_LONG, chain
+        yield _REASONS[window.snapshots_from < 0], chain
     elif isinstance(chain, Chain) and chain.deltas and window.force_snapshot:
         yield SnapshotReason.FORCED, chain
     if not window.policy.rebase or floor == window.target:
         return
     chain = versions.chain(floor)
-    if isinstance(chain, Chain) and _is_long(store, window, chain):
+    if isinstance(chain, Chain) and _is_long(store, window, chain, floor=True):
         yield SnapshotReason.REBASE, chain
 
 
@@ -50,8 +51,14 @@ def withheld(store: Store, chain: Chain, reason: SnapshotReason, wait: Wait) -> 
     return Withheld(store.id, chain.version, reason, replay_of_chain(store, chain), wait)
 
 
-def _is_long(store: Store, window: Window, chain: Chain) -> bool:
-    """Returns whether a chain is due for a snapshot. Spark's two providers differ by one."""
+def _is_long(store: Store, window: Window, chain: Chain, *, floor: bool = False) -> bool:
+    """Returns whether a chain is due for a snapshot. Spark's two providers differ by one.
+
+    Where a limit of the restart decides, a later snapshot of the target replaces the floor's base.
+    """
+    if window.snapshots_from >= 0:
+        slow = window.forecast.replay(store, chain) >= window.snapshots_from
+        return slow and bool(chain.deltas) and not (floor and chain.base)
     return len(chain.deltas) >= window.policy.min_deltas_for_snapshot + (store.rocks is None)
 
 

@@ -144,6 +144,14 @@ class RunFacts:
         return None if rank is None else Verdict.ranked(rank)
 
     @property
+    def restart_forecast(self) -> float | None:
+        """The most seconds that a restart is forecast to take; `None` if an earlier build ran."""
+        if "restart_start" not in self.highest:
+            return None
+        share = self.sums.get("restart_share_ms", 0) / 1000
+        return self.highest["restart_start"] + max(self.highest["restart_store"], share)
+
+    @property
     def findings(self) -> dict[str, int]:
         """The number of findings by code, those of the checkpoint and of its stores."""
         return merged(add, self.checkpoint, self.counts.get("findings", {}))
@@ -188,6 +196,8 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
     work; `plan` only reads the partitions without work.
     """
     units = units_of(report.stores)
+    forecast, plan = report.plan.forecast.measured(report.after), report.plan
+    start, largest, share = forecast.high_parts(forecast.load(report.after, plan.target))
     replays = [replay_of(store.after, store.target) for store in report.stores]
     loads = [replay.chain for replay in replays if replay]
     stored = [_snapshot(store.after) for store in report.stores]
@@ -198,12 +208,16 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
         "tasks": Spread.of([report.seconds] if task else [], TASK_BOUNDS),
     }
     return RunFacts(
-        sums=_sums(report, units, replays),
+        # Of every task a part of one forecast: shares add up, and the largest store counts.
+        sums={**_sums(report, units, replays), "restart_share_ms": round(share * 1000)},
         highest={
             "chain": max(loads, default=0),
             "seconds": report.seconds,
             "memory": report.peak_memory,
             "restart": max((unit.seconds for unit in units), default=0.0),
+            "restart_start": start,
+            "restart_store": largest,
+            "restart_limit": plan.policy.restart_within or 0.0,
             "verdict": report.verdict.rank,
         },
         counts=_counts(report),

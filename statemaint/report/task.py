@@ -131,6 +131,7 @@ class PlanSummary:
         withheld: their due snapshots that are not written.
         committed_at: the storage's time of the newest commit; `silent_after` as in the plan.
         loads: the newest version that loads in all stores.
+        snapshots_from: the seconds of replay from which a chain is due, if a restart is limited.
     """
 
     committed: int | None = None
@@ -145,6 +146,7 @@ class PlanSummary:
     committed_at: float | None = None
     silent_after: float = 0.0
     loads: int | None = None
+    snapshots_from: float | None = None
 
     @classmethod
     def of(cls, plan: Plan, findings: Iterable[Finding], **more: Any) -> Self:
@@ -158,6 +160,7 @@ class PlanSummary:
             committed_at=plan.commit.modified if plan.commit else None,
             silent_after=plan.silent_after,
             loads=plan.newest_loadable,
+            snapshots_from=plan.snapshots_from,
             **more,
         )
 

@@ -181,6 +181,7 @@ def _orders(
             target=plan.summary.target or 0,
             most=split[target.query],
             holder=holders[target],
+            snapshots_from=plan.summary.snapshots_from,
         )
         orders[target] = WorkOrder(
             query=target.query,

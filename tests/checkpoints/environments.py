@@ -33,14 +33,14 @@ def run_jobs(version: str, jobs: Sequence[Mapping[str, Any]], place: Path) -> li
     Raises:
         SparkError: when it failed at one of them; with the last of what it said.
     """
-    python = _environment(version)
+    python = python_of(version)
     place.mkdir(parents=True, exist_ok=True)
     asked, told, log = (place / name for name in ("jobs.json", "results.json", "spark.log"))
     asked.write_text(json.dumps(jobs))
     command = [str(one) for one in (python, "-m", "tests.checkpoints.spark_job", asked, told)]
     with log.open("w") as said:
         done = subprocess.run(
-            command, cwd=place, env=_variables(python), stdout=said, stderr=said, check=False
+            command, cwd=place, env=variables(python), stdout=said, stderr=said, check=False
         )
     if done.returncode:
         raise SparkError(f"Spark {version}, {log}:\n{log.read_text()[-3000:]}")
@@ -49,11 +49,11 @@ def run_jobs(version: str, jobs: Sequence[Mapping[str, Any]], place: Path) -> li
 
 
 def packages(version: str) -> Path:
-    (found,) = _environment(version).parents[1].glob("lib/python3.*/site-packages")
+    (found,) = python_of(version).parents[1].glob("lib/python3.*/site-packages")
     return found
 
 
-def _variables(python: Path) -> dict[str, str]:
+def variables(python: Path) -> dict[str, str]:
     """What a Spark of the machine's own would otherwise decide."""
     others = {key: value for key, value in os.environ.items() if not key.startswith("SPARK_")}
     return {
@@ -64,7 +64,7 @@ def _variables(python: Path) -> dict[str, str]:
     }
 
 
-def _environment(version: str) -> Path:
+def python_of(version: str) -> Path:
     """Returns the Python of a version's environment, which is made if need be."""
     place = ROOT / ".run" / "sparks" / version
     wanted = (HERE / "requirements" / f"{version}.txt").read_text()

@@ -26,6 +26,7 @@ VERBS: tuple[Verb, ...] = (
     _verb(
         "doctor", looking.OneCheckpointDiagnosed, looking.ManyCheckpointsDiagnosed, about=_OF_MANY
     ),
+    _verb("policy", maintaining.PoliciesTried),
     _verb("digest", looking.DigestsOfACheckpoint),
     _verb("show", state.RowsOfState),
     _verb("diff", state.ComparisonOfTwoVersions),

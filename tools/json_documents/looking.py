@@ -105,6 +105,27 @@ class LongestChain(Part):
     seconds: float | None = said("that reading it took; null if it could not be read")
 
 
+class RestartForecast(Part):
+    """The time of Spark from the query's start to its first committed batch: each a range, its low
+    end and its high one. The other fields are what a restart reads.
+    """
+
+    spark: str = said("the measured Spark that is nearest to the query's, as far as files show it")
+    slots: int = said("`--slots`, by default 4")
+    seconds: list[float] = said("in a new process")
+    seconds_warm: list[float] = said("in a process that has run the query")
+    seconds_after_maintain: list[float] = said(
+        "in a new process, with a snapshot of the newest version in every store"
+    )
+    stores: int = said("")
+    snapshot_files: int = said("with the SST files that zips refer to")
+    snapshot_bytes: int = said("")
+    snapshot_records: int = said("as proved, or by the size of a record that was read")
+    change_files: int = said("deltas or changelogs")
+    change_bytes: int = said("")
+    change_records: int = said("by the size of a record that was read")
+
+
 class RestartEstimate(Part):
     """Our reading on this machine and not Spark's, which takes longer:
     [benchmarks.md](benchmarks.md#side-by-side) has the ratio.
@@ -112,7 +133,7 @@ class RestartEstimate(Part):
 
     bytes: int = said("that all stores read at the newest version")
     bytes_per_second: float = said("measured by reading the chain with the most bytes")
-    slots: int = said("`--slots`, by default the cores of this machine")
+    slots: int = said("`--slots`, by default 4")
     seconds_at_least: float = said(
         "that chain's own, or the bytes by speed and slots if that is more"
     )
@@ -141,6 +162,7 @@ class OneCheckpointDiagnosed(Part):
         "the newest batch that `rollback` should take; null if there is none"
     )
     longest_chain: LongestChain | None = said("of the newest version; null if no store loads")
+    restart_forecast: RestartForecast | None = said("null when the query does not restart")
     restart_estimate: RestartEstimate | None = said(
         "null when a store does not load or cannot be read"
     )

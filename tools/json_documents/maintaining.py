@@ -63,7 +63,7 @@ def _kind(setting: Setting) -> Kind:
 
 
 _POLICY = JsonObject(
-    "policy",
+    "policy settings",
     tuple(
         JsonField(one.name, _kind(one), one.meaning + " In seconds." * (one.kind is float))
         for one in SETTINGS
@@ -210,6 +210,28 @@ class ManyCheckpointsMaintained(Part):
     format: Format
     folder: str = said("the address of the folder or bucket, the queries file, or the addresses")
     checkpoints: list[ARunAmongMany | CheckpointThatCouldNotBeRead] = said("each checkpoint")
+
+
+class TriedPolicy(Part):
+    policy: Policy = said("its settings")
+    snapshots_written: int = said("of stores, in all the days")
+    bytes_written: int = said("as these snapshots take now")
+    requests: int = said("to the storage, roughly")
+    restart_seconds: float = said("the longest restart that it allows, forecast at the high end")
+
+
+class PoliciesTried(Part):
+    """What settings would have done with batches like those that the checkpoint still has."""
+
+    _head: Head
+    days: int = said("`--days`")
+    every: float = said("`--every`, in seconds")
+    batch_interval: float | None = said(
+        "seconds between two batches, by the commit log; null without changes"
+    )
+    batches_listed: int = said("the batches that are repeated")
+    trials: list[TriedPolicy] = said("the given policy first")
+    recommended: TriedPolicy | None = said("null if none keeps the limit")
 
 
 class PinnedBatch(Part):

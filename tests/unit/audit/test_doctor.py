@@ -17,13 +17,20 @@ from statemaint.planning import scan_checkpoint
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
 from tests.matrix.test_damage import BY_NAME, CASES, ROCKS, maintained, spoiled
-from tests.support.checkpoints import delta_bytes, snapshot_bytes, state_at, write_checkpoint
+from tests.support.checkpoints import (
+    changes,
+    delta_bytes,
+    snapshot_bytes,
+    state_at,
+    write_checkpoint,
+)
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
 
 
-def said(storage: MemoryStorage) -> dict[str, str]:
-    labelled = (line.partition(":") for line in lines(doctor(storage)) if line[0] != " ")
+def said(storage: MemoryStorage, slots: int = 4) -> dict[str, str]:
+    found = doctor(storage, slots=slots)
+    labelled = (line.partition(":") for line in lines(found) if line[0] != " ")
     return {label: text.strip() for label, _, text in labelled}
 
 
@@ -58,13 +65,30 @@ def test_a_restart_takes_at_least_what_the_slots_share_or_the_largest_store() ->
     assert doctor_json(replace(read, slots=2))["restart_estimate"] == {
         "bytes": 1_800_000, "bytes_per_second": 300_000, "slots": 2, "seconds_at_least": 3.0,
     }  # fmt: skip
-    (told,) = [line for line in lines(replace(read, slots=2)) if line.startswith("time:")]
-    assert told == (
-        "time:     at least 3.00 s for the 1.8 MB of all stores in 2 slots, by reading 300.0 kB a "
-        "second as measured here; Spark takes longer: docs/benchmarks.md has the ratio"
+
+
+def test_the_time_of_a_restart_is_a_range_now_and_after_maintenance(storage: MemoryStorage) -> None:
+    found = doctor(storage, slots=2)
+    assert found.load
+    now, after = (found.forecast.seconds(load) for load in (found.load, found.load_after))
+    warm = found.forecast.seconds(found.load, warm=True)
+    assert after.high < now.high
+    assert said(storage, slots=2)["time"] == (
+        f"restarts in {now}; after `maintain` {after} (Spark 3.5.9, 2 slots, new process; "
+        f"{warm} in a running one)"
     )
-    stuck = replace(read, resumable=False)
-    assert not any(line.startswith("time:") for line in lines(stuck)), "there is no restart"
+    shown = doctor_json(found)["restart_forecast"]
+    assert shown["seconds"] == (now.low, now.high)
+    assert shown["seconds_after_maintain"] == (after.low, after.high)
+    assert (shown["stores"], shown["change_files"]) == (2, 50)
+    records = sum(len(changes(version, part)) for version in range(1, 26) for part in (0, 1))
+    assert shown["change_records"] == pytest.approx(records, rel=0.2)
+
+
+def test_a_query_that_does_not_restart_has_no_time(storage: MemoryStorage) -> None:
+    stuck = replace(doctor(storage), resumable=False)
+    assert not any(line.startswith("time:") for line in lines(stuck))
+    assert doctor_json(stuck)["restart_forecast"] is None
 
 
 def test_the_speed_is_that_of_the_largest_chain_and_the_sum_is_of_all_stores() -> None:

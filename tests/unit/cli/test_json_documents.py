@@ -199,6 +199,10 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> list[Printed]:
     ]
     found.append(printed("savepoint ROOT DEST", ROOT=str(folder / "join"), DEST=dest))
     found += [printed(call, FOLDER=str(folder)) for call in MANY]
+    found += [
+        printed(f"policy ROOT{flags}", ROOT=str(folder / kind))
+        for kind, flags in (("join", ""), ("join", " --restart-within 1s"), ("lonely", ""))
+    ]
     found += maintained(neglected(folder / "neglected"), file)
     found.append(printed("repair ROOT --apply", ROOT=str(folder / "lonely")))
     for kind in ("join", "damaged", "rocks"):

@@ -25,7 +25,7 @@ from tests.support.program import run as run_here
 VERBS = [
     "completion", "scan", "plan", "apply", "maintain", "undo", "runs", "verify", "doctor",
     "repair", "rollback", "digest", "show", "diff", "stats", "queries", "exporter",
-    "savepoint", "savepoints", "pin", "pins", "bootstrap",
+    "savepoint", "savepoints", "pin", "pins", "bootstrap", "policy",
 ]  # fmt: skip
 TIGHT = ["--min-deltas-for-snapshot", "5", "--min-batches-to-retain", "8", "--grace", "0s"]
 
@@ -167,7 +167,7 @@ def test_doctor_divides_among_the_slots_that_it_is_told(checkpoint: Path) -> Non
         found: Any = run_json("doctor", str(checkpoint), *args)
         return found["restart_estimate"]["slots"]
 
-    assert (slots("--slots", "3"), slots()) == (3, os.cpu_count())
+    assert (slots("--slots", "3"), slots()) == (3, 4)
     assert run("doctor", str(checkpoint), "--slots", "0").returncode == 2
 
 

@@ -1,0 +1,107 @@
+"""Settings tried on a history: what they write, and the restarts that they allow."""
+
+from dataclasses import replace
+
+import pytest
+
+from statemaint.model.checkpoint import Checkpoint
+from statemaint.model.forecast import Forecast
+from statemaint.model.ids import StoreId
+from statemaint.model.policy import Policy
+from statemaint.model.restart_time import Load
+from statemaint.plan.backtest import History, back_test, candidates, history_of, recommended
+from tests.support.checkpoints import checkpoint, store, versions
+
+BATCHES = 24
+HOURLY = {batch: 3600.0 * batch for batch in range(BATCHES)}
+
+
+def _checkpoint(size: int = 4_000_000) -> Checkpoint:
+    stores = [store(f"1s {versions('d', 2, BATCHES)}", StoreId(0, part)) for part in range(2)]
+    sized = [
+        replace(
+            each,
+            files=tuple(replace(it, entry=replace(it.entry, size=size)) for it in each.files),
+        )
+        for each in stores
+    ]
+    return replace(checkpoint(*sized, batches=range(BATCHES)), commit_times=HOURLY)
+
+
+def _history() -> History:
+    seen = _checkpoint()
+    history = history_of(seen, Forecast.of(seen))
+    assert history
+    return history
+
+
+def test_the_history_is_the_changes_of_each_listed_batch() -> None:
+    history = _history()
+    assert history.interval == 3600
+    assert [change.total.change_bytes for change in history.changes] == [8_000_000] * 23
+    assert history.base.total.stores == 2
+    assert history.base.total.change_files == 0
+
+
+def test_a_checkpoint_without_changes_has_no_history() -> None:
+    seen = checkpoint(store("1s"), batches=[0])
+    assert history_of(seen, Forecast.of(seen)) is None
+
+
+def test_a_length_of_ten_writes_a_snapshot_every_eleven_hourly_runs() -> None:
+    trial = back_test(_history(), Policy(), every=3600, days=11)
+    assert trial.snapshots == 2 * 24
+    assert trial.written == 24 * _history().base.total.snapshot_bytes
+    assert trial.requests == 264 * 12 + 48 * (4 + 11)
+
+
+def test_fewer_runs_leave_longer_restarts() -> None:
+    hourly, daily = (
+        back_test(_history(), Policy(), every=every, days=30) for every in (3600, 86400)
+    )
+    assert hourly.restart < daily.restart
+    assert hourly.snapshots > daily.snapshots
+
+
+def test_a_limit_is_passed_by_one_run_at_most_and_writes_less() -> None:
+    history = _history()
+    least = history.forecast.seconds(history.base).high
+    base, change = history.base, history.changes[0]
+    longer = Load(base.total + change.total, base.largest + change.largest)
+    step = history.forecast.seconds(longer).high - least
+    limit = least + 20.5 * step
+    kept = back_test(history, Policy(restart_within=limit), every=3600, days=30)
+    assert limit < kept.restart <= limit + step
+    assert kept.snapshots == 2 * (720 // 21)
+    assert kept.written < back_test(history, Policy(), every=3600, days=30).written
+
+
+def test_a_limit_that_cannot_be_kept_leaves_the_length_to_decide() -> None:
+    history = _history()
+    trial = back_test(history, Policy(restart_within=0.1), every=3600, days=11)
+    assert trial.snapshots == back_test(history, Policy(), every=3600, days=11).snapshots
+
+
+def test_the_recommendation_writes_least_within_the_limit() -> None:
+    history = _history()
+    trials = [
+        back_test(history, policy, every=3600, days=30) for policy in candidates(history, Policy())
+    ]
+    limit = sorted(trial.restart for trial in trials)[len(trials) // 2]
+    best = recommended(trials, limit)
+    assert best
+    assert best.restart <= limit
+    assert best.written == min(trial.written for trial in trials if trial.restart <= limit)
+    assert recommended(trials, 0.1) is None
+    of_itself = recommended(trials, None)
+    assert of_itself
+    assert of_itself.restart <= trials[0].restart
+
+
+def test_the_policy_itself_is_the_first_trial() -> None:
+    policies = [*candidates(_history(), Policy(min_deltas_for_snapshot=77))]
+    assert policies[0].min_deltas_for_snapshot == 77
+    limits = [each.restart_within for each in policies if each.restart_within is not None]
+    assert limits == sorted(limits)
+    least = _history().forecast.seconds(_history().base).high
+    assert limits[0] == pytest.approx(1.25 * least, abs=1)

@@ -1,0 +1,106 @@
+"""Snapshots under `restart_within`: none before the forecast passes it, then the slowest first."""
+
+from dataclasses import replace
+
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.files import Delta
+from statemaint.model.forecast import Forecast
+from statemaint.model.ids import StoreId
+from statemaint.model.policy import Policy
+from statemaint.plan.actions import Request, WriteSnapshot
+from statemaint.plan.planner import plan
+from statemaint.plan.reasons import SnapshotReason
+from statemaint.plan.restart_limit import BY_LENGTH, NEVER, snapshots_from
+from tests.support.checkpoints import NOW, checkpoint, store, versions
+
+DELTAS = 40
+
+
+def _stores(*sizes: int) -> tuple[Store, ...]:
+    """Returns a store for each size of its deltas, with 40 of them after a snapshot of a row."""
+    found = []
+    for partition, size in enumerate(sizes):
+        plain = store(f"1s {versions('d', 2, DELTAS + 1)}", StoreId(0, partition))
+        files = tuple(
+            replace(file, entry=replace(file.entry, size=size if isinstance(file, Delta) else 40))
+            for file in plain.files
+        )
+        found.append(replace(plain, files=files))
+    return tuple(found)
+
+
+def _checkpoint(*sizes: int) -> Checkpoint:
+    return checkpoint(*_stores(*sizes), batches=range(DELTAS + 1))
+
+
+def _high(of: Checkpoint) -> float:
+    forecast = Forecast.of(of)
+    return forecast.seconds(forecast.load(of.stores, of.target)).high
+
+
+def _written(of: Checkpoint, policy: Policy, request: Request | None = None) -> dict[int, str]:
+    actions = plan(of, policy, NOW, request=request).actions
+    return {
+        action.store.partition: action.reason.value
+        for action in actions
+        if isinstance(action, WriteSnapshot) and action.version == DELTAS + 1
+    }
+
+
+def test_no_chain_is_due_while_the_forecast_is_within_the_limit() -> None:
+    seen = _checkpoint(400_000, 400_000)
+    assert _written(seen, Policy(restart_within=_high(seen) + 0.01)) == {}
+    assert _written(seen, Policy()) == {0: "chain_too_long", 1: "chain_too_long"}
+
+
+def test_every_chain_is_due_when_stores_that_are_alike_pass_the_limit() -> None:
+    seen = _checkpoint(4_000_000, 4_000_000)
+    written = _written(seen, Policy(restart_within=_high(seen) - 0.01))
+    assert written == dict.fromkeys((0, 1), SnapshotReason.RESTART_TOO_LONG.value)
+
+
+def test_a_chain_below_the_length_of_the_policy_is_due_past_the_limit() -> None:
+    seen = _checkpoint(40_000_000)
+    policy = Policy(restart_within=_high(seen) - 0.01, min_deltas_for_snapshot=10_000)
+    assert _written(seen, policy) == {0: "restart_too_long"}
+
+
+def test_only_the_slowest_chain_is_due_where_it_is_enough() -> None:
+    seen = _checkpoint(400, 20_000_000, 400, 400)
+    assert _written(seen, Policy(restart_within=_high(seen) - 0.01)) == {1: "restart_too_long"}
+
+
+def test_a_limit_that_no_snapshot_keeps_leaves_the_decision_to_the_length() -> None:
+    seen = _checkpoint(400, 400)
+    assert snapshots_from(seen, seen.stores, Policy(restart_within=0.5), 41) == BY_LENGTH
+    assert _written(seen, Policy(restart_within=0.5)) == dict.fromkeys((0, 1), "chain_too_long")
+
+
+def test_more_slots_keep_a_limit_for_longer() -> None:
+    seen = _checkpoint(*[4_000_000] * 8)
+    limit = _high(seen) - 0.01
+    few = Policy(restart_within=limit, restart_slots=4)
+    assert snapshots_from(seen, seen.stores, few, 41) != NEVER
+    assert snapshots_from(seen, seen.stores, replace(few, restart_slots=8), 41) == NEVER
+
+
+def test_a_task_follows_the_plan_that_saw_every_store() -> None:
+    seen = _checkpoint(400, 20_000_000, 400, 400)
+    policy = Policy(restart_within=_high(seen) - 0.01)
+    cut = plan(seen, policy, NOW).snapshots_from
+    tasks = [Request(partitions=frozenset({each}), snapshots_from=cut) for each in range(4)]
+    written = [
+        _written(replace(seen, stores=seen.stores[each : each + 1]), policy, tasks[each])
+        for each in range(4)
+    ]
+    assert written == [{}, {1: "restart_too_long"}, {}, {}]
+
+
+def test_no_floor_snapshot_is_written_where_the_chain_has_a_base() -> None:
+    seen = _checkpoint(40_000_000)
+    policy = Policy(restart_within=_high(seen) - 0.01, min_batches_to_retain=1)
+    seen = replace(seen, batches=seen.batches[-10:])
+    writes = [
+        action for action in plan(seen, policy, NOW).actions if isinstance(action, WriteSnapshot)
+    ]
+    assert [write.version for write in writes] == [DELTAS + 1]
