@@ -67,11 +67,10 @@ class QueryFigures(_Json):
         committed_at: when the newest batch was committed, in seconds since the epoch.
         silent_after: the age of that commit, in seconds, from which the query may have stopped.
         loads: the newest version that loads in all partitions, by the listing of the plan.
-        restart: the estimated time of the restart of the slowest partition, in seconds.
+        restart: the most seconds that a restart is forecast to take; `restart_limit` is the
+            policy's `restart_within`.
         reclaimable: the bytes that a later run deletes.
         trash_bytes: `None` when the trash could not be listed.
-        restart_forecast: the most seconds that a restart is forecast to take; `restart_limit` is
-            the policy's `restart_within`.
     """
 
     query: str
@@ -105,7 +104,6 @@ class QueryFigures(_Json):
     freed: int = 0
     withheld: list[WithheldFigures] = Field(default_factory=list)
     verdict: str | None = None
-    restart_forecast: float | None = None
     restart_limit: float | None = None
 
     @property
@@ -186,7 +184,6 @@ def figures_json(
             **sums,
             "partitions": len(units),
             "blocked": sum(unit.chain is None for unit in units),
-            "restart": max((unit.seconds for unit in units), default=None),
             "longest": longest.chain if longest else None,
             "longest_at": str(longest.id) if longest and longest.chain else None,
             "codes": sorted({finding["code"] for finding in findings}),
@@ -249,7 +246,7 @@ def figures_of_run(
         "written": sum(report.snapshots for report in reports),
         "deleted": sum(report.files for report in reports),
         "freed": sum(report.bytes for report in reports),
-        "restart_forecast": summed.restart_forecast,
+        "restart": summed.restart or None,
         "restart_limit": summed.highest.get("restart_limit") or None,
     }
     shown = sorted(findings, key=lambda finding: not finding["damage"])[:MOST_FINDINGS]

@@ -28,7 +28,7 @@ from statemaint.cli.targets import Address, CheckpointName, of_queries
 from statemaint.errors import ConfigError, NotACheckpointError
 from statemaint.maintain import maintain
 from statemaint.maintain.record import recorded
-from statemaint.model.checkpoint import Store, replay_of
+from statemaint.model.checkpoint import Store
 from statemaint.model.findings import Finding
 from statemaint.model.policy import Policy, duration
 from statemaint.model.verdict import Looked
@@ -197,14 +197,13 @@ def _print_run(report: Report) -> None:
 
 def _sizes(stores: Sequence[Store], report: Report) -> str:
     plan, forecast = report.plan, report.plan.forecast.measured(report.after)
-    reads = [replay for store in stores if (replay := replay_of(store, plan.target))]
     stored = files_of(
         sum(len(store.files) for store in stores), sum(store.size for store in stores)
     )
-    read = files_of(sum(replay.files for replay in reads), sum(replay.bytes for replay in reads))
-    seconds = forecast.seconds(forecast.load(stores, plan.target))
+    load = forecast.load(stores, plan.target)
+    read = files_of(load.total.files, load.total.bytes)
     of_part = " of these stores" if plan.request.is_partial else ""
-    return f"{stored}; a restart{of_part} reads {read}, in {seconds}"
+    return f"{stored}; a restart{of_part} reads {read}, in {forecast.seconds(load)}"
 
 
 _OUTCOMES = {StoreOutcome.DONE: GOOD, StoreOutcome.SKIPPED: WARNING, StoreOutcome.HALTED: BAD}

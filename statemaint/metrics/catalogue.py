@@ -117,10 +117,8 @@ STATE = (
     Metric("newest_snapshot_timestamp_seconds",
            "When was the newest snapshot of the most neglected store stored? 0 without one.",
            _TIME),
-    Metric("restart_seconds", "How long does a restart take to load its state? An estimate: 10 ms "
-           "a file and 20 MB/s in the slowest partition, one partition beside the other.", _S),
-    Metric("restart_forecast_seconds", "How long does a restart take at most, in a new process, "
-           "from the query's start to its first committed batch? A forecast.", _S),
+    Metric("restart_seconds", "How long does a restart take at most, in a new process, from the "
+           "query's start to its first committed batch? A forecast.", _S),
     Metric("restart_limit_seconds", "What is the policy's limit (restart_within)? 0 without.",
            _S),
     Metric("restart_bytes", "How much does a restart read, in all partitions?", _B,

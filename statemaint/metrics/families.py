@@ -171,8 +171,7 @@ def _totals(one: _One, many: _Many, totals: Mapping[str, int]) -> Iterator[Famil
 def _facts(one: _One, many: _Many, named: Named, facts: RunFacts) -> Iterator[Family]:
     highest, counts = facts.highest, facts.counts
     yield from _sums(one, STATE, facts.sums)
-    yield one("restart_seconds", highest.get("restart", 0))
-    yield one("restart_forecast_seconds", facts.restart_forecast)
+    yield one("restart_seconds", facts.restart)
     yield one("restart_limit_seconds", highest.get("restart_limit", 0))
     yield one("chain_length_max", highest.get("chain", 0))
     yield one("newest_snapshot_timestamp_seconds", facts.snapshot)

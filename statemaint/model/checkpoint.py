@@ -269,12 +269,13 @@ class Checkpoint(Displayed):
             yield counted(len(self.findings), "finding")
 
     def _rows(self) -> Iterator[dict[str, object]]:
-        replays = [(store, replay_of(store, self.target)) for store in self.stores]
-        for store, replay in sorted(replays, key=lambda pair: -pair[1].chain if pair[1] else -inf):
+        chains = [(store, store.versions.chain(self.target or 0)) for store in self.stores]
+        lengths = [(it, len(of.deltas) if isinstance(of, Chain) else inf) for it, of in chains]
+        for store, length in sorted(lengths, key=lambda pair: -pair[1]):
             yield {
                 **store.id.columns,
                 "snapshots": len(store.versions.snapshots),
-                "chain": replay.chain if replay else "broken" if self.target else None,
+                "chain": length if length < inf else "broken" if self.target else None,
                 "files": len(store.files),
                 "bytes": store.size,
             }
@@ -350,38 +351,3 @@ def asks(counts: Mapping[int, int], store: StoreId, version: int | None) -> bool
     if not counts or version is None:
         return True
     return store.partition < counts.get(batch_of(version), max(counts.values()))
-
-
-# -- the files that a restart reads of a store
-
-
-# An estimate of the time that it takes, for ranking and alerting: a file costs one request, and its
-# bytes are read and decoded at that speed.
-FILE_SECONDS, BYTES_PER_SECOND = 0.01, 20e6
-LONG_CHAIN, LONG_SECONDS = 200, 300
-"""A restart that replays more deltas, or takes longer, is long: the alerts' thresholds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """The files that a load of one version of a store reads."""
-
-    chain: int
-    files: int  # the files that it reads, including those that a zip refers to
-    bytes: int
-
-    @property
-    def seconds(self) -> float:
-        return self.files * FILE_SECONDS + self.bytes / BYTES_PER_SECOND
-
-
-def replay_of(store: Store, version: int | None) -> Replay | None:
-    chain = None if version is None else store.versions.chain(version)
-    return replay_of_chain(store, chain) if isinstance(chain, Chain) else None
-
-
-def replay_of_chain(store: Store, chain: Chain) -> Replay:
-    rocks = store.rocks
-    parts = rocks.parts.get(chain.base.entry.path, {}) if rocks and chain.base else {}
-    files = len(chain.paths) + len(parts)
-    return Replay(len(chain.deltas), files, chain.size + sum(parts.values()))

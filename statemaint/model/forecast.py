@@ -1,6 +1,6 @@
 """The forecast of a checkpoint's next restart. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from statemaint.model.chain import Chain
@@ -11,12 +11,13 @@ from statemaint.model.restart_time import (
     SLOTS,
     Load,
     Seconds,
+    Work,
     after_snapshot,
     latency_of,
     record_size,
+    replay_of,
     spark_of,
     work_of,
-    works_of,
 )
 
 
@@ -42,12 +43,16 @@ class Forecast:
 
     def load(self, stores: Iterable[Store], version: int | None) -> Load:
         """Returns what a restart at a version reads of the stores that load."""
-        return Load.of(work for _, work in works_of(stores, version, self.record))
+        return Load.of(self._works(stores, version))
 
     def least(self, stores: Iterable[Store], version: int | None) -> Load:
         """Returns what it would read if each of them had a snapshot of that version."""
-        works = (work for _, work in works_of(stores, version, self.record))
+        works = self._works(stores, version)
         return Load.of(after_snapshot(work, self.record) for work in works)
+
+    def _works(self, stores: Iterable[Store], version: int | None) -> Iterator[Work]:
+        works = (replay_of(store, version, self.record) for store in stores)
+        return (work for work in works if work)
 
     def seconds(self, load: Load, *, warm: bool = False) -> Seconds:
         """Returns the time of a restart: in a new process, or `warm`, in one that has run it."""
@@ -55,20 +60,31 @@ class Forecast:
             costs_of(self.provider, self.spark, warm=warm), self.slots, self.latency
         )
 
+    def takes(self, work: Work) -> float:
+        """Returns the seconds that one slot of a new process needs, without the start."""
+        costs = costs_of(self.provider, self.spark)
+        return costs.of(work) + self.latency * work.requests
+
     def high_parts(self, load: Load) -> tuple[float, float, float]:
         """Returns `Load.parts` of a restart in a new process, at the high end of the range."""
         costs = costs_of(self.provider, self.spark)
         start, largest, share = load.parts(costs, self.slots, self.latency)
         return start * costs.factor, largest * costs.factor, share * costs.factor
 
-    def replay(self, store: Store, chain: Chain) -> float:
-        """Returns the seconds that the changes of a chain take: a rank of chains.
-
-        It is the same in every task of a run, whatever each has read of the size of records.
-        """
-        changes = work_of(store, Chain(chain.version, None, chain.deltas), RECORD_SIZE)
-        return costs_of(self.provider, self.spark).of(changes)
-
 
 NO_FORECAST = Forecast()
 """Where nothing is known of the query."""
+
+
+def load_seconds(store: Store, chain: Chain) -> float:
+    """Returns the seconds that one slot needs to load a chain, by listed sizes alone.
+
+    It is the same in every task of a run, whatever each has read of the size of records.
+    """
+    provider = Provider.ROCKSDB if store.rocks else Provider.HDFS_BACKED
+    return costs_of(provider, NO_FORECAST.spark).of(work_of(store, chain))
+
+
+def replay_seconds(store: Store, chain: Chain) -> float:
+    """Returns the same of its changes alone: a rank of chains."""
+    return load_seconds(store, replace(chain, base=None))

@@ -6,17 +6,18 @@ What a restart reads is counted from names, sizes and proofs; the costs are meas
 restarts (`restart_costs`). Far storage adds the latency of the requests that Spark sends. Pure.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
 
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
-from statemaint.model.ids import StoreId
 
 RECORD_SIZE = 40.0
 """Stored bytes of a record where nothing has been read that shows them."""
 SLOTS = 4
 """The stores that a query's executors load at a time, where nobody says it."""
+LONG_CHAIN, LONG_SECONDS = 200, 300
+"""A restart that replays more deltas, or takes longer, is long: the alerts' thresholds."""
 _WIDEST = 2**0.5  # a range's ends differ by no more than a factor of two
 _COARSE = 10  # seconds from which tenths say nothing
 _NEAR = ("", "file", "hdfs", "viewfs", "memory")
@@ -42,9 +43,16 @@ class Work:
         return Work(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     @property
+    def files(self) -> int:
+        return self.snapshot_files + self.change_files
+
+    @property
+    def bytes(self) -> int:
+        return self.snapshot_bytes + self.change_bytes
+
+    @property
     def requests(self) -> int:
-        files = self.snapshot_files + self.change_files
-        return _PER_STORE * self.stores + _PER_FILE * files
+        return _PER_STORE * self.stores + _PER_FILE * self.files
 
 
 NOTHING = Work()
@@ -140,17 +148,13 @@ def record_size(stores: Iterable[Store]) -> float | None:
     return size / rows if rows else None
 
 
-def works_of(
-    stores: Iterable[Store], version: int | None, record: float
-) -> Iterator[tuple[StoreId, Work]]:
-    """Yields what a restart at a version reads of each store that loads."""
-    for store in stores:
-        chain = store.versions.chain(version) if version else None
-        if isinstance(chain, Chain):
-            yield store.id, work_of(store, chain, record)
+def replay_of(store: Store, version: int | None, record: float = RECORD_SIZE) -> Work | None:
+    """Returns what a load of a version reads of a store; `None` if it does not load."""
+    chain = store.versions.chain(version) if version else None
+    return work_of(store, chain, record) if isinstance(chain, Chain) else None
 
 
-def work_of(store: Store, chain: Chain, record: float) -> Work:
+def work_of(store: Store, chain: Chain, record: float = RECORD_SIZE) -> Work:
     changes, base = sum(delta.entry.size for delta in chain.deltas), chain.base
     files = size = rows = 0
     if base:

@@ -8,7 +8,7 @@ from operator import and_
 
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
-from statemaint.model.checkpoint import Provider, Replay, Store, asks
+from statemaint.model.checkpoint import Provider, Store, asks
 from statemaint.model.files import Snapshot
 from statemaint.model.findings import Finding, damaged
 from statemaint.model.forecast import NO_FORECAST, Forecast
@@ -66,7 +66,8 @@ class Withheld:
     store: StoreId
     version: int
     due: SnapshotReason
-    replay: Replay
+    deltas: int  # of its chain
+    seconds: float  # that loading it takes
     wait: Wait
 
 

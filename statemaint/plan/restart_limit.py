@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
-from statemaint.model.forecast import Forecast
+from statemaint.model.forecast import Forecast, replay_seconds
 from statemaint.model.policy import Policy
 from statemaint.model.restart_time import Load, after_snapshot, work_of
 
@@ -35,7 +35,7 @@ def snapshots_from(
     least = [after_snapshot(work, forecast.record) for work in works]
     if forecast.seconds(Load.of(least)).high > limit:
         return BY_LENGTH
-    replays = [forecast.replay(store, chain) for store, chain in found]
+    replays = [replay_seconds(store, chain) for store, chain in found]
     slowest = sorted(range(len(found)), key=lambda number: -replays[number])
     for number in _few(slowest):
         cut = replays[number]

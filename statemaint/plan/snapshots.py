@@ -5,8 +5,9 @@ from dataclasses import replace
 from itertools import count
 
 from statemaint.model.chain import Chain, Versions, lone_checksum_files
-from statemaint.model.checkpoint import Store, replay_of_chain
+from statemaint.model.checkpoint import Store
 from statemaint.model.files import ChecksumFile, Snapshot, spark_checksums
+from statemaint.model.forecast import load_seconds, replay_seconds
 from statemaint.plan.actions import Attest, Wait, Window, Withheld, WriteSnapshot
 from statemaint.plan.facts import Boundary, Facts
 from statemaint.plan.reasons import AttestReason, KeepReason, SnapshotReason, WithheldReason
@@ -48,7 +49,8 @@ def snapshots_due(facts: Facts) -> Iterator[WriteSnapshot | Withheld]:
 
 
 def withheld(store: Store, chain: Chain, reason: SnapshotReason, wait: Wait) -> Withheld:
-    return Withheld(store.id, chain.version, reason, replay_of_chain(store, chain), wait)
+    deltas, seconds = len(chain.deltas), load_seconds(store, chain)
+    return Withheld(store.id, chain.version, reason, deltas, seconds, wait)
 
 
 def _is_long(store: Store, window: Window, chain: Chain, *, floor: bool = False) -> bool:
@@ -57,7 +59,7 @@ def _is_long(store: Store, window: Window, chain: Chain, *, floor: bool = False)
     Where a limit of the restart decides, a later snapshot of the target replaces the floor's base.
     """
     if window.snapshots_from >= 0:
-        slow = window.forecast.replay(store, chain) >= window.snapshots_from
+        slow = replay_seconds(store, chain) >= window.snapshots_from
         return slow and bool(chain.deltas) and not (floor and chain.base)
     return len(chain.deltas) >= window.policy.min_deltas_for_snapshot + (store.rocks is None)
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from statemaint.model.checkpoint import LONG_CHAIN, LONG_SECONDS
 from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.restart_time import LONG_CHAIN, LONG_SECONDS
 from statemaint.plan.actions import Withheld
 from statemaint.plan.reasons import SnapshotReason, WithheldReason
 from statemaint.wording import counted, moment
@@ -82,16 +82,16 @@ def together(waiting: Iterable[Waiting]) -> tuple[Waiting, ...]:
 
 def _alone(snapshot: Withheld) -> Waiting:
     at_floor, wait = snapshot.due is SnapshotReason.REBASE, snapshot.wait
-    restart = 0 if at_floor else snapshot.replay.chain
+    restart = 0 if at_floor else snapshot.deltas
     more = 0 if at_floor or wait.version is None else max(0, wait.version - snapshot.version)
     return Waiting(
         wait.reason,
         snapshots=1,
         at_floor=int(at_floor),
-        chain=snapshot.replay.chain,
+        chain=snapshot.deltas,
         restart=restart,
         restart_then=restart + more,
-        seconds=0.0 if at_floor else snapshot.replay.seconds,
+        seconds=0.0 if at_floor else snapshot.seconds,
         version=wait.version,
         time=wait.time,
     )

@@ -4,8 +4,8 @@ Each task hands on its facts, and the run's report sums them. They take as much 
 partitions as for four thousand, unless every partition is requested: totals, counts by a closed set
 of labels, distributions over fixed bounds, and the few worst partitions.
 
-Spark loads the partitions of a query in parallel, so the slowest one counts for the time of a
-restart, which `statemaint.model.checkpoint` estimates.
+Spark loads the partitions of a query in parallel: of the time of a restart each task has a share of
+all stores, and the largest one.
 """
 
 from bisect import bisect_left
@@ -16,9 +16,11 @@ from functools import reduce
 from operator import add
 from typing import Any, NamedTuple, TypeVar
 
-from statemaint.model.checkpoint import Replay, Store, replay_of
+from statemaint.model.checkpoint import Store
 from statemaint.model.findings import Finding
+from statemaint.model.forecast import Forecast
 from statemaint.model.ids import UnitId
+from statemaint.model.restart_time import Work, replay_of
 from statemaint.model.verdict import Verdict
 from statemaint.plan.actions import Plan
 from statemaint.report.outcome import StoreOutcome, StoreReport, summarize
@@ -45,7 +47,7 @@ class Unit(NamedTuple):
         replay_files: the files that a restart reads; `replay_bytes` their size.
         reclaimable: the bytes that a later run deletes.
         damage: the number of findings that are damage; `notices` that of the others.
-        seconds: the estimated time of its restart.
+        seconds: the forecast time in which one slot loads it.
         halted: the number of its halted stores.
     """
 
@@ -144,12 +146,11 @@ class RunFacts:
         return None if rank is None else Verdict.ranked(rank)
 
     @property
-    def restart_forecast(self) -> float | None:
-        """The most seconds that a restart is forecast to take; `None` if an earlier build ran."""
-        if "restart_start" not in self.highest:
-            return None
+    def restart(self) -> float:
+        """The most seconds that a restart is forecast to take, in a new process."""
         share = self.sums.get("restart_share_ms", 0) / 1000
-        return self.highest["restart_start"] + max(self.highest["restart_store"], share)
+        most = self.highest.get
+        return most("restart_start", 0) + max(most("restart_store", 0), share)
 
     @property
     def findings(self) -> dict[str, int]:
@@ -195,11 +196,11 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
     `every_unit` keeps every partition, and not only the worst. `task` is whether a task did the
     work; `plan` only reads the partitions without work.
     """
-    units = units_of(report.stores)
     forecast, plan = report.plan.forecast.measured(report.after), report.plan
     start, largest, share = forecast.high_parts(forecast.load(report.after, plan.target))
+    units = units_of(report.stores, forecast)
     replays = [replay_of(store.after, store.target) for store in report.stores]
-    loads = [replay.chain for replay in replays if replay]
+    loads = [replay.change_files for replay in replays if replay]
     stored = [_snapshot(store.after) for store in report.stores]
     halted = [store.after.id for store in report.stores if store.state is StoreOutcome.HALTED]
     spreads = {
@@ -214,7 +215,6 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
             "chain": max(loads, default=0),
             "seconds": report.seconds,
             "memory": report.peak_memory,
-            "restart": max((unit.seconds for unit in units), default=0.0),
             "restart_start": start,
             "restart_store": largest,
             "restart_limit": plan.policy.restart_within or 0.0,
@@ -232,9 +232,7 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
     )
 
 
-def _sums(
-    report: Report, units: Sequence[Unit], replays: Sequence[Replay | None]
-) -> dict[str, int]:
+def _sums(report: Report, units: Sequence[Unit], replays: Sequence[Work | None]) -> dict[str, int]:
     proofs = [store.attestation for store in report.stores]
     return {
         "partitions": len(units),
@@ -280,24 +278,25 @@ def _counts(report: Report) -> dict[str, dict[str, int]]:
 
 def planned_units(plan: Plan) -> list[Unit]:
     """Returns the partitions of a plan, as they were before it."""
-    return units_of(summarize(store, (), plan.target) for store in plan.stores)
+    reports = (summarize(store, (), plan.target) for store in plan.stores)
+    return units_of(reports, plan.forecast)
 
 
-def units_of(stores: Iterable[StoreReport]) -> list[Unit]:
+def units_of(stores: Iterable[StoreReport], forecast: Forecast) -> list[Unit]:
     partitions: dict[UnitId, list[StoreReport]] = defaultdict(list)
     for store in stores:
         partitions[store.after.id.unit].append(store)
-    return [_unit(unit, of_unit) for unit, of_unit in sorted(partitions.items())]
+    return [_unit(unit, of_unit, forecast) for unit, of_unit in sorted(partitions.items())]
 
 
-def _unit(unit: UnitId, stores: Sequence[StoreReport]) -> Unit:
-    replays = [replay_of(store.after, store.target) for store in stores]
+def _unit(unit: UnitId, stores: Sequence[StoreReport], forecast: Forecast) -> Unit:
+    replays = [replay_of(store.after, store.target, forecast.record) for store in stores]
     loads = [replay for replay in replays if replay]
     findings = [finding.damage for store in stores for finding in store.findings]
     return Unit(
         operator=unit.operator,
         partition=unit.partition,
-        chain=max(replay.chain for replay in loads) if len(loads) == len(replays) else None,
+        chain=max(replay.change_files for replay in loads) if len(loads) == len(replays) else None,
         files=sum(len(store.after.files) for store in stores),
         bytes=sum(store.after.size for store in stores),
         replay_files=sum(replay.files for replay in loads),
@@ -305,7 +304,7 @@ def _unit(unit: UnitId, stores: Sequence[StoreReport]) -> Unit:
         reclaimable=sum(store.reclaimable for store in stores),
         damage=sum(findings),
         notices=len(findings) - sum(findings),
-        seconds=round(sum(replay.seconds for replay in loads), 3),
+        seconds=round(sum(map(forecast.takes, loads)), 3),
         halted=sum(store.state is StoreOutcome.HALTED for store in stores),
     )
 

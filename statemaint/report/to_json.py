@@ -161,7 +161,7 @@ def withheld_json(withheld: Withheld) -> Json:
         **id_json(withheld.store),
         "version": withheld.version,
         "due": withheld.due.value,
-        "chain_length": withheld.replay.chain,
+        "chain_length": withheld.deltas,
         "reason": withheld.wait.reason.value,
         "until_version": withheld.wait.version,
         "until": withheld.wait.time,

@@ -31,7 +31,7 @@ class Point(NamedTuple):
 
     Attributes:
         time: when the run ended, or the last of several, in seconds since the epoch.
-        restart: the estimated time of a restart, in seconds.
+        restart: the most seconds that a restart is forecast to take.
         seconds: how long the run took, or its longest task.
         damage: the number of findings that are damage; `notices` that of the others.
         span: the time from the end of the first of several runs to `time`; 0 for one run.
@@ -133,7 +133,7 @@ def _point_of(last: LastRun) -> Point | None:
         "files": sums.get("files"),
         "replay_bytes": sums.get("replayed"),
         "replay_files": sums.get("replayed_files"),
-        "restart": facts.highest.get("restart") if loads else None,
+        "restart": facts.restart if loads and facts.restart else None,
         "seconds": facts.highest.get("seconds"),
     }
     if last.facts:
