@@ -112,7 +112,8 @@ bench-partitions: setup ## measure another number of partitions beside Spark's o
 calibrate: setup ## restart a grid of checkpoints with Spark 3.5 and 4.3, fit the forecast to it, and check it (an hour, idle)
 	$(WITH_JAVA) $(BIN)/python -m tests.restarts measure $(ARGS)
 	$(BIN)/python -m tests.restarts fit
-	$(WITH_JAVA) $(BIN)/python -m tests.restarts measure --unseen --warm 10 --cold 10
+	$(WITH_JAVA) $(BIN)/python -m tests.restarts measure --unseen --warm 6 --cold 4
+	$(WITH_JAVA) $(BIN)/python -m tests.restarts measure --slow --warm 6 --cold 4
 	$(BIN)/python -m tests.restarts check
 
 bench-fleet: setup ## measure fleets by threads and by Spark, and rewrite the tables of docs/scale.md (an hour or more)

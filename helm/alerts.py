@@ -247,17 +247,17 @@ ALERTS = (
     ),
     Alert(
         "StatemaintRestartTooSlow",
-        _max("restart_seconds") + " > 300" + _unless(_HALTED, _LONG),
+        _max("restart_seconds") + " > 300" + _unless(_HALTED, _LONG, _LIMITED),
         WARNING,
-        f"{_QUERY}: a restart takes about {_AGE} to load its state",
-        "The chains are short, so the state itself is large in one partition. More partitions, or "
-        "RocksDB, make a restart faster; maintenance cannot.",
+        f"{_QUERY}: a restart is forecast to take up to {_AGE}",
+        "The chains are short, so the state itself is large for its slots, or one partition is. More "
+        "slots, more partitions or RocksDB make a restart faster; maintenance cannot.",
         "30m",
         group="state",
     ),
     Alert(
         "StatemaintRestartOverLimit",
-        _max("restart_forecast_seconds")
+        _max("restart_seconds")
         + f" > on ({_ID}) group_left () ("
         + _max("restart_limit_seconds", _ID)
         + " > 0)"

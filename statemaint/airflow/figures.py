@@ -67,8 +67,8 @@ class QueryFigures(_Json):
         committed_at: when the newest batch was committed, in seconds since the epoch.
         silent_after: the age of that commit, in seconds, from which the query may have stopped.
         loads: the newest version that loads in all partitions, by the listing of the plan.
-        restart: the most seconds that a restart is forecast to take; `restart_limit` is the
-            policy's `restart_within`.
+        restart: the most seconds that a restart is forecast to take; `restart_least` with a
+            snapshot in every store; `restart_limit` is the policy's `restart_within`.
         reclaimable: the bytes that a later run deletes.
         trash_bytes: `None` when the trash could not be listed.
     """
@@ -104,6 +104,7 @@ class QueryFigures(_Json):
     freed: int = 0
     withheld: list[WithheldFigures] = Field(default_factory=list)
     verdict: str | None = None
+    restart_least: float | None = None
     restart_limit: float | None = None
 
     @property
@@ -247,6 +248,7 @@ def figures_of_run(
         "deleted": sum(report.files for report in reports),
         "freed": sum(report.bytes for report in reports),
         "restart": summed.restart or None,
+        "restart_least": summed.restart_least or None,
         "restart_limit": summed.highest.get("restart_limit") or None,
     }
     shown = sorted(findings, key=lambda finding: not finding["damage"])[:MOST_FINDINGS]

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from statemaint.codec.metadata.event_log import PastRestart
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider, Store
 from statemaint.model.findings import Blocks, Finding, FindingCode, Subject, finding_rows
@@ -22,14 +23,6 @@ _LONG = PRESETS["safe"].min_deltas_for_snapshot
 _SHOWN = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The measured reading of one chain by our own code."""
-
-    size: int
-    seconds: float
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class Diagnosis(Displayed):
     """The result of diagnosing a checkpoint."""
@@ -39,10 +32,6 @@ class Diagnosis(Displayed):
     loadable: tuple[int, ...]  # the batches of the commit log that load in every store, ascending
     longest: Store | None = None  # with the longest chain at the newest committed version
     chain: Chain | None = None  # that chain
-    took: Reading | None = None  # the reading of that chain, if it could be read
-    largest: Reading | None = None  # of the chain with the most bytes: fixed costs weigh least
-    total: int | None = None  # bytes of all stores at that version, if all of them load
-    slots: int = 1  # the number of stores that the query's executors read at a time
     # The newest loadable batch whose rows are all right, where those of the newest version are not.
     right: tuple[int, ...] = ()
     disputed: tuple[str, ...] = ()  # for each snapshot that disagrees with its log: the reason
@@ -55,6 +44,8 @@ class Diagnosis(Displayed):
     # Why `maintain` with the default policy would write no snapshot for the longest chain.
     waits: tuple[str, ...] = ()
     forecast: Forecast = NO_FORECAST
+    past: tuple[PastRestart, ...] = ()  # the restarts in its event logs
+    ratios: tuple[float, ...] = ()  # of those whose files are still there, to the forecast
     versions_checked: int = 0  # retained versions that passed, counted per store
 
     def _facts(self) -> Iterator[str]:
@@ -99,21 +90,6 @@ class Diagnosis(Displayed):
                 if finding.code is FindingCode.STORAGE_FAILED
             }
         )
-
-    @property
-    def speed(self) -> float | None:
-        measured = self.largest and self.largest.seconds
-        return self.largest.size / measured if self.largest and measured else None
-
-    @property
-    def at_least(self) -> float | None:
-        """Returns the least number of seconds that a restart takes at that speed.
-
-        Slots share the stores, and a single store is read by one of them alone.
-        """
-        if self.largest is None or self.speed is None or self.total is None:
-            return None
-        return max(self.largest.seconds, self.total / self.speed / self.slots)
 
     @property
     def load(self) -> Load | None:

@@ -1,15 +1,14 @@
 """Answers the first questions on call: can the query restart, from where, and what to do."""
 
-import time
-from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
+from statistics import median
 
-from statemaint.audit.diagnosis import Diagnosis, Reading
+from statemaint.audit.diagnosis import Diagnosis
+from statemaint.audit.past import compared
 from statemaint.audit.rebuild import Depth
 from statemaint.audit.row_rules import newest_right
 from statemaint.audit.verify import Verification, verify_at, with_self_repair
-from statemaint.errors import CheckpointError, NotFoundError, Superseded, UnsupportedError
-from statemaint.fold import Source, engine_for
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider, Store
 from statemaint.model.findings import Finding, FindingCode, Subject
@@ -21,6 +20,7 @@ from statemaint.plan.findings.restart import resumes, spoiled_batches
 from statemaint.plan.planner import plan
 from statemaint.plan.staleness import judge
 from statemaint.plan.withheld import by_reason
+from statemaint.scan.event_logs import past_restarts
 from statemaint.scan.record_size import with_record_size
 from statemaint.storage import Storage, stoppable
 from statemaint.workers import Workers
@@ -30,7 +30,8 @@ def doctor(
     storage: Storage,
     *,
     deep: bool = False,
-    slots: int = SLOTS,
+    slots: int | None = None,
+    event_logs: Storage | None = None,
     workers: Workers | int | None = None,
 ) -> Diagnosis:
     """Diagnoses a checkpoint: whether, and from where, its query can restart.
@@ -38,7 +39,9 @@ def doctor(
     Args:
         storage: where the checkpoint lives.
         deep: check as a deep `verify` does; else every file of a retained version is decoded.
-        slots: the number of stores that the query's executors read at a time, one or more.
+        slots: the number of stores that the query's executors load at a time, one or more; by
+            default what its last event log says, or four.
+        event_logs: a folder with event logs of the query's Spark, which correct the forecast.
         workers: the number of stores read at a time; by default what suits storage and machine.
 
     Raises:
@@ -50,11 +53,14 @@ def doctor(
     verified = verify_at(reading, depth, workers=workers)
     verified = with_self_repair(reading, verified, workers=workers)
     checkpoint = verified.checkpoint
-    chains = _newest(checkpoint)
-    longest = max(chains, key=lambda pair: (len(pair[1].deltas), pair[1].size), default=None)
-    largest = max(chains, key=lambda pair: _stored(*pair), default=None)
-    took = _measured(reading, checkpoint, longest)
-    every = chains and len(chains) == len(checkpoint.needed(checkpoint.resumes))
+    longest = max(
+        _newest(checkpoint), key=lambda pair: (len(pair[1].deltas), pair[1].size), default=None
+    )
+    past = past_restarts(event_logs, checkpoint.query_id) if event_logs else ()
+    slots = slots or next((it.slots for it in reversed(past) if it.slots), SLOTS)
+    forecast = Forecast.of(with_record_size(reading, checkpoint), slots)
+    forecast = replace(forecast, spark=past[-1].spark) if past else forecast
+    ratios = tuple(compared(forecast, checkpoint, past))
     loadable = tuple(_loadable(checkpoint, verified.findings))
     store, chain = longest or (None, None)
     return Diagnosis(
@@ -63,11 +69,7 @@ def doctor(
         loadable=loadable,
         longest=store,
         chain=chain,
-        took=took,
         versions_checked=verified.versions_checked,
-        largest=took if largest is longest else _measured(reading, checkpoint, largest),
-        total=sum(_stored(*pair) for pair in chains) if every else None,
-        slots=slots,
         disputed=tuple(_disputed(checkpoint, verified.findings)),
         right=tuple(_right(reading, verified, loadable, workers)),
         deep=deep,
@@ -75,7 +77,9 @@ def doctor(
         self_repairing=verified.passed_over is not None,
         passed_over=verified.passed_over or (),
         waits=tuple(_waits(reading, checkpoint, longest)),
-        forecast=Forecast.of(with_record_size(reading, checkpoint), slots),
+        forecast=replace(forecast, percent=round(100 * median(ratios)) if ratios else 100),
+        past=past,
+        ratios=ratios,
     )
 
 
@@ -134,24 +138,3 @@ def _newest(checkpoint: Checkpoint) -> list[tuple[Store, Chain]]:
         for store in checkpoint.needed(version)
         if isinstance(chain := store.versions.chain(version), Chain)
     ]
-
-
-def _stored(store: Store, chain: Chain) -> int:
-    if store.rocks is None or chain.base is None:
-        return chain.size
-    return chain.size + sum(store.rocks.parts.get(chain.base.entry.path, {}).values())
-
-
-def _measured(
-    storage: Storage, checkpoint: Checkpoint, longest: tuple[Store, Chain] | None
-) -> Reading | None:
-    if not longest or not longest[1].paths:
-        return None
-    store, chain = longest
-    engine = engine_for(chain.size, checkpoint.provider)
-    source, began = Source.of(storage, store, checkpoint), time.monotonic()
-    try:
-        deque(engine.fold(source, chain, (chain.version,), write=False), maxlen=0)
-    except (CheckpointError, UnsupportedError, NotFoundError, Superseded):
-        return None
-    return Reading(_stored(store, chain), time.monotonic() - began)

@@ -18,7 +18,7 @@ from statemaint.cli.tables import Column, number
 from statemaint.model.checkpoint import Provider
 from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_of
-from statemaint.model.restart_time import SLOTS, Load
+from statemaint.model.restart_time import SLOTS, Load, work_of
 from statemaint.model.verdict import Looked
 from statemaint.report.to_json import fields_json, findings_json, id_json, verdict_json
 from statemaint.storage import open_storage
@@ -36,19 +36,24 @@ _LABEL = 10
 @click.option(
     "--slots",
     type=click.IntRange(min=1),
-    help=f"Total task slots of the executors.  [default: {SLOTS}]",
+    help=f"Total task slots of the executors.  [default: those in the event logs, or {SLOTS}]",
+)
+@click.option(
+    "--event-log",
+    metavar="URI",
+    help="Folder of the event logs of the query's Spark: its past restarts correct the forecast.",
 )
 @workers_flag
 @as_json
 @of_many(lambda: FLEET)
-def doctor_verb(uri: str, *, deep: bool, slots: int | None, workers: Workers) -> None:
+def doctor_verb(uri: str, **options: Any) -> None:
     """Report in a dozen lines whether the query can restart, from which batch, and what to do.
 
     Decodes every file of each retained version. The exit code is 3 if anything is damaged, as for
     `verify`.
     """
     with work_done("checking"):
-        diagnosis = _diagnosis(uri, deep=deep, slots=slots, workers=workers)
+        diagnosis = _diagnosis(uri, **options)
     print_result(
         lambda: doctor_json(diagnosis),
         lambda: _print(diagnosis),
@@ -57,8 +62,11 @@ def doctor_verb(uri: str, *, deep: bool, slots: int | None, workers: Workers) ->
     sys.exit(diagnosis.verdict.exit_code)
 
 
-def _diagnosis(uri: str, *, deep: bool, slots: int | None, workers: Workers) -> Diagnosis:
-    return doctor(open_storage(uri), deep=deep, slots=slots or SLOTS, workers=workers)
+def _diagnosis(
+    uri: str, *, deep: bool, slots: int | None, event_log: str | None, workers: Workers
+) -> Diagnosis:
+    logs = open_storage(event_log) if event_log else None
+    return doctor(open_storage(uri), deep=deep, slots=slots, event_logs=logs, workers=workers)
 
 
 def _print(diagnosis: Diagnosis) -> None:
@@ -77,7 +85,6 @@ def doctor_json(diagnosis: Diagnosis) -> Json:
         "loadable_batches": list(diagnosis.loadable),
         "goes_back_to": diagnosis.goes_back_to,
         "longest_chain": _chain_json(diagnosis),
-        "restart_estimate": _estimate_json(diagnosis),
         "restart_forecast": _forecast_json(diagnosis),
         "unseen": list(diagnosis.unseen),
         "damage": {code.value: count for code, count in sorted(diagnosis.counts.items())},
@@ -93,19 +100,7 @@ def _chain_json(diagnosis: Diagnosis) -> Json | None:
         **id_json(diagnosis.longest.id),
         "deltas": len(diagnosis.chain.deltas),
         "files": len(diagnosis.chain.paths),
-        "bytes": diagnosis.took.size if diagnosis.took else diagnosis.chain.size,
-        "seconds": diagnosis.took.seconds if diagnosis.took else None,
-    }
-
-
-def _estimate_json(diagnosis: Diagnosis) -> Json | None:
-    if diagnosis.at_least is None:
-        return None
-    return {
-        "bytes": diagnosis.total,
-        "bytes_per_second": diagnosis.speed,
-        "slots": diagnosis.slots,
-        "seconds_at_least": diagnosis.at_least,
+        "bytes": work_of(diagnosis.longest, diagnosis.chain).bytes,
     }
 
 
@@ -119,6 +114,8 @@ def _forecast_json(diagnosis: Diagnosis) -> Json | None:
         "seconds": astuple(forecast.seconds(load)),
         "seconds_warm": astuple(forecast.seconds(load, warm=True)),
         "seconds_after_maintain": astuple(forecast.seconds(diagnosis.load_after)),
+        "past_restarts": [asdict(restart) for restart in diagnosis.past],
+        "percent": forecast.percent,
         **asdict(load.total),
     }
 
@@ -129,6 +126,8 @@ def lines(diagnosis: Diagnosis) -> Iterator[str]:
     yield f"chain:    {_chain(diagnosis)}"
     if load := diagnosis.load:
         yield f"time:     {_time(load, diagnosis)}"
+    if diagnosis.past:
+        yield f"past:     {_past(diagnosis)}"
     yield f"looked:   {_looked(diagnosis)}"
     counts = ", ".join(f"{code} ({number})" for code, number in sorted(diagnosis.counts.items()))
     yield f"damage:   {counts or 'none'}"
@@ -216,10 +215,9 @@ def _chain(diagnosis: Diagnosis) -> str:
     if diagnosis.chain is None or diagnosis.longest is None:
         return "none to read"
     files, where = counted(len(diagnosis.chain.deltas), "file"), diagnosis.longest.id
-    size = decimal(diagnosis.took.size if diagnosis.took else diagnosis.chain.size)
-    took = f", read in {diagnosis.took.seconds:.2f} s here" if diagnosis.took else ""
+    size = decimal(work_of(diagnosis.longest, diagnosis.chain).bytes)
     base = " after a snapshot" if diagnosis.chain.base else ", without a snapshot"
-    return f"at most {files} of changes{base} ({where}: {size}{took})"
+    return f"at most {files} of changes{base} ({where}: {size})"
 
 
 def _time(load: Load, diagnosis: Diagnosis) -> str:
@@ -232,6 +230,18 @@ def _time(load: Load, diagnosis: Diagnosis) -> str:
     )
 
 
+def _past(diagnosis: Diagnosis) -> str:
+    last, ratios = diagnosis.past[-1], diagnosis.ratios
+    took = f"the last of {counted(len(diagnosis.past), 'restart')} took {last.seconds:,.1f} s"
+    if not ratios:
+        return f"{took}; what they read is no longer there, so they do not correct the forecast"
+    percent = diagnosis.forecast.percent
+    return (
+        f"{took}; {counted(len(ratios), 'restart')} took {percent} % of the forecast, which is "
+        f"corrected by that: set restart_percent: {percent} for `restart_within`"
+    )
+
+
 def _row(uri: str, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
     diagnosis = _diagnosis(uri, **options)
     row = {
@@ -240,7 +250,7 @@ def _row(uri: str, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
         "last_committed_batch": diagnosis.checkpoint.committed,
         "loadable_batches": len(diagnosis.loadable),
         "longest_chain": len(diagnosis.chain.deltas) if diagnosis.chain else None,
-        "bytes": diagnosis.total,
+        "bytes": load.total.bytes if (load := diagnosis.load) else None,
         "damage": {code.value: count for code, count in sorted(diagnosis.counts.items())},
         "next": list(diagnosis.next),
     }

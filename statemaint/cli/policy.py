@@ -9,20 +9,25 @@ from statemaint.cli import tables
 from statemaint.cli.options import DURATION, as_json, policy_flags, uri
 from statemaint.cli.output import Json, print_result
 from statemaint.cli.tables import Column, number
-from statemaint.model.forecast import Forecast
+from statemaint.maintain.runs import list_runs
+from statemaint.maintain.trend import read_trend
 from statemaint.model.policy import Policy, duration
 from statemaint.plan.backtest import (
     History,
+    Ledger,
     Trial,
     back_test,
     candidates,
     history_of,
     recommended,
 )
+from statemaint.plan.restart_limit import forecast_of
 from statemaint.planning import scan_checkpoint
 from statemaint.scan.record_size import with_record_size
 from statemaint.storage import ReadOnly, open_storage
 from statemaint.wording import counted
+
+_HOUR = 3600.0
 
 
 @click.command("policy")
@@ -38,21 +43,30 @@ from statemaint.wording import counted
 @click.option(
     "--every",
     type=DURATION,
-    default="1h",
-    show_default=True,
-    help="The time between two runs of maintenance.",
+    help="The time between two runs of maintenance.  [default: as the last runs were, or 1h]",
+)
+@click.option(
+    "--request-price",
+    type=click.FloatRange(min=0),
+    help="Price of a million requests to the storage: shows what they cost.",
 )
 @as_json
-def policy_verb(uri: str, *, policy: Policy, days: int, every: float) -> None:
+def policy_verb(
+    uri: str, *, policy: Policy, days: int, every: float | None, request_price: float | None
+) -> None:
     """Try settings on the changes that a checkpoint still has, and recommend one; writes nothing.
 
     For each: the snapshots and bytes that a month of runs would have written, their requests, and
     the longest restart. The state keeps its size. The recommendation writes least of those that
-    keep --restart-within, or without it what the policy itself keeps.
+    keep --restart-within, or without it what the policy itself keeps. What the recorded runs have
+    written is shown beside them.
     """
     storage = ReadOnly(open_storage(uri))
+    ends = [point.time for point in read_trend(storage).points if not point.span]
+    ledger = Ledger.of(list_runs(storage), ends)
+    every = every or ledger.every or _HOUR
     checkpoint = with_record_size(storage, scan_checkpoint(storage))
-    history = history_of(checkpoint, Forecast.of(checkpoint, policy.restart_slots))
+    history = history_of(checkpoint, forecast_of(checkpoint, policy))
     tried = candidates(history, policy) if history else ()
     trials = [back_test(history, each, every=every, days=days) for each in tried if history]
     best = recommended(trials, policy.restart_within) if trials else None
@@ -62,34 +76,56 @@ def policy_verb(uri: str, *, policy: Policy, days: int, every: float) -> None:
             "every": every,
             "batch_interval": history.interval if history else None,
             "batches_listed": len(history.changes) if history else 0,
-            "trials": [_trial_json(trial) for trial in trials],
-            "recommended": _trial_json(best) if best else None,
+            "ledger": asdict(ledger),
+            "trials": [_trial_json(trial, request_price) for trial in trials],
+            "recommended": _trial_json(best, request_price) if best else None,
         },
-        lambda: _print(history, trials, best, days),
+        lambda: _print(history, trials, best, days, every, ledger, request_price),
         checkpoint=checkpoint.root,
     )
 
 
-def _trial_json(trial: Trial) -> Json:
+def _trial_json(trial: Trial, price: float | None) -> Json:
     return {
         "policy": asdict(trial.policy),
         "snapshots_written": trial.snapshots,
         "bytes_written": trial.written,
         "requests": trial.requests,
+        "cost": None if price is None else _cost(trial, price),
         "restart_seconds": round(trial.restart, 3),
     }
 
 
-def _print(history: History | None, trials: list[Trial], best: Trial | None, days: int) -> None:
+def _cost(trial: Trial, price: float) -> float:
+    return round(price * trial.requests / 1e6, 2)
+
+
+def _print(  # noqa: PLR0913, PLR0917 -- what it shows
+    history: History | None,
+    trials: list[Trial],
+    best: Trial | None,
+    days: int,
+    every: float,
+    ledger: Ledger,
+    price: float | None,
+) -> None:
     if history is None:
         tables.print_line("nothing to try settings on: no change of a batch is listed")
         return
     tables.print_line(
         f"{counted(days, 'day')} of batches like the last {len(history.changes):,}, one in "
-        f"{duration(round(history.interval))}; "
+        f"{duration(round(history.interval))}, and a run of maintenance every "
+        f"{duration(round(every))}; "
         f"restarts in {counted(history.forecast.slots, 'slot')}"
     )
-    tables.print_table(_COLUMNS, tables.rows_of(_COLUMNS, trials))
+    costs = (number("cost", lambda row: f"{_cost(row, price):,.2f}"),) if price else ()
+    columns = (*_COLUMNS, *costs)
+    tables.print_table(columns, tables.rows_of(columns, trials))
+    if ledger.runs:
+        tables.print_line(
+            f"recorded  {counted(ledger.runs, 'run')} in {duration(round(ledger.seconds))} wrote "
+            f"{counted(ledger.snapshots, 'snapshot')}, {decimal(ledger.written)}"
+        )
     if best is None:
         tables.print_line("recommended  none: no setting keeps the limit")
         return

@@ -9,6 +9,7 @@ from statemaint.model.restart_costs import costs_of
 from statemaint.model.restart_time import (
     RECORD_SIZE,
     SLOTS,
+    Costs,
     Load,
     Seconds,
     Work,
@@ -30,12 +31,16 @@ class Forecast:
     slots: int = SLOTS
     record: float = RECORD_SIZE  # stored bytes of a record
     latency: float = 0.0  # seconds of a request to the storage
+    percent: int = 100  # what the query's own restarts take of what the costs say
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint, slots: int = SLOTS) -> "Forecast":
+    def of(cls, checkpoint: Checkpoint, slots: int = SLOTS, percent: int = 100) -> "Forecast":
         record = record_size(checkpoint.stores) or checkpoint.record_size or RECORD_SIZE
         latency = latency_of(checkpoint.root)
-        return cls(checkpoint.provider, spark_of(checkpoint), slots, record, latency)
+        return cls(checkpoint.provider, spark_of(checkpoint), slots, record, latency, percent)
+
+    def costs(self, *, warm: bool = False) -> Costs:
+        return costs_of(self.provider, self.spark, warm=warm).times(self.percent / 100)
 
     def measured(self, stores: Iterable[Store]) -> "Forecast":
         """Returns the same with the size of records that the proofs of some stores have."""
@@ -56,18 +61,15 @@ class Forecast:
 
     def seconds(self, load: Load, *, warm: bool = False) -> Seconds:
         """Returns the time of a restart: in a new process, or `warm`, in one that has run it."""
-        return load.seconds(
-            costs_of(self.provider, self.spark, warm=warm), self.slots, self.latency
-        )
+        return load.seconds(self.costs(warm=warm), self.slots, self.latency)
 
     def takes(self, work: Work) -> float:
         """Returns the seconds that one slot of a new process needs, without the start."""
-        costs = costs_of(self.provider, self.spark)
-        return costs.of(work) + self.latency * work.requests
+        return self.costs().of(work) + self.latency * work.requests
 
     def high_parts(self, load: Load) -> tuple[float, float, float]:
         """Returns `Load.parts` of a restart in a new process, at the high end of the range."""
-        costs = costs_of(self.provider, self.spark)
+        costs = self.costs()
         start, largest, share = load.parts(costs, self.slots, self.latency)
         return start * costs.factor, largest * costs.factor, share * costs.factor
 

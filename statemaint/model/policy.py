@@ -109,6 +109,12 @@ class Policy:
     restart_slots: int = _setting(
         4, "Number of stores that the query's executors load at a time, for the forecast.", least=1
     )
+    restart_percent: int = _setting(
+        100,
+        "Time that the query's restarts take, in percent of what is forecast without this; "
+        "`statemaint doctor --event-log` measures it.",
+        least=1,
+    )
 
     def __post_init__(self) -> None:
         for setting in SETTINGS:

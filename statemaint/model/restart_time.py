@@ -78,6 +78,10 @@ class Costs:
         """Returns what the middle of a range is multiplied with, and divided by, for its ends."""
         return min(1 + self.error, _WIDEST)
 
+    def times(self, factor: float) -> "Costs":
+        *seconds, error = astuple(self)
+        return Costs(*(factor * each for each in seconds), error)
+
     def of(self, work: Work) -> float:
         """Returns the seconds of some work in one slot, without the start."""
         pairs = zip(astuple(self)[1:-1], astuple(work), strict=True)
@@ -90,6 +94,10 @@ class Seconds:
 
     low: float
     high: float
+
+    @property
+    def middle(self) -> float:
+        return float((self.low * self.high) ** 0.5)
 
     def __str__(self) -> str:
         digits = 1 if self.high < _COARSE else 0

@@ -10,6 +10,7 @@ from dataclasses import astuple, dataclass, replace
 from itertools import pairwise
 from math import ceil
 from statistics import median
+from typing import Protocol
 
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider
@@ -23,6 +24,19 @@ _MARGINS = (1.25, 1.5, 2, 4)
 # Requests of a run: the logs, the folders of the state and of the ledger, the lease and its end.
 _MOST_RUNS = 10_000
 _PER_RUN, _PER_SNAPSHOT = 12, 4
+
+
+class Ran(Protocol):
+    """A run of maintenance, as its notes record it."""
+
+    @property
+    def started(self) -> float: ...
+
+    @property
+    def snapshots_written(self) -> int: ...
+
+    @property
+    def bytes_written(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +67,34 @@ class Trial:
         return f"restart_within {limit:g}s"
 
 
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What the recorded runs of maintenance have written, and how often there was one."""
+
+    runs: int
+    seconds: float  # from the first of them to the last
+    snapshots: int
+    written: int  # bytes
+    every: float | None  # seconds from one to the next, in the middle
+
+    @classmethod
+    def of(cls, runs: Iterable[Ran], ends: Sequence[float]) -> "Ledger":
+        """Returns the sums of runs that changed something; `ends` are of the last runs, in order.
+
+        A run that changed nothing has no note.
+        """
+        found = [*runs]
+        starts = [run.started for run in found]
+        gaps = [later - end for end, later in pairwise(ends) if later > end]
+        return cls(
+            runs=len(found),
+            seconds=max(starts) - min(starts) if starts else 0.0,
+            snapshots=sum(run.snapshots_written for run in found),
+            written=sum(run.bytes_written for run in found),
+            every=median(gaps) if gaps else None,
+        )
+
+
 def history_of(checkpoint: Checkpoint, forecast: Forecast) -> History | None:
     """Returns the history that a listing shows; `None` where there is no change to repeat."""
     version = checkpoint.target
@@ -78,7 +120,7 @@ def back_test(history: History, policy: Policy, *, every: float, days: float) ->
     """Returns what runs `every` so many seconds would have done in some days of such batches."""
     batches = max(1, round(days * _DAY / history.interval))
     per_run = max(1, round(every / history.interval))
-    forecast, stores = replace(history.forecast, slots=policy.restart_slots), history.base.total
+    forecast, stores = history.forecast, history.base.total
     load, length, slowest = history.base, 0, 0.0
     rounds = requests = 0
     change = _changes_of(history, per_run)

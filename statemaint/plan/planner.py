@@ -15,7 +15,7 @@ from statemaint.plan.actions import Delete, Kept, Plan, Request, StorePlan, Wind
 from statemaint.plan.findings.health import diagnose
 from statemaint.plan.findings.restart import verdict_by_names
 from statemaint.plan.reasons import DeleteReason, KeepReason
-from statemaint.plan.restart_limit import snapshots_from
+from statemaint.plan.restart_limit import forecast_of, snapshots_from
 from statemaint.plan.staleness import judge
 from statemaint.plan.store import decide, decide_old, halt, is_old
 from statemaint.plan.withheld import long_waits
@@ -80,7 +80,7 @@ def plan(
         counts=checkpoint.counts,
         pins=pins,
         verdict=verdict_by_names(checkpoint, (*checkpoint.findings, *of_stores)),
-        forecast=Forecast.of(checkpoint, policy.restart_slots),
+        forecast=forecast_of(checkpoint, policy),
         snapshots_from=window.snapshots_from if window and policy.restart_within else None,
     )
 
@@ -128,7 +128,7 @@ def _window(
         skewed=skewed,
         forced=frozenset(operator.id for operator in checkpoint.operators if operator.has_families),
         snapshots_from=cut,
-        forecast=Forecast.of(checkpoint, policy.restart_slots),
+        forecast=forecast_of(checkpoint, policy),
     )
 
 

@@ -17,6 +17,10 @@ BY_LENGTH, NEVER = -1.0, 1e18
 _WELL_BELOW = 0.75
 
 
+def forecast_of(checkpoint: Checkpoint, policy: Policy) -> Forecast:
+    return Forecast.of(checkpoint, policy.restart_slots, policy.restart_percent)
+
+
 def snapshots_from(
     checkpoint: Checkpoint, stores: Iterable[Store], policy: Policy, target: int
 ) -> float:
@@ -24,7 +28,7 @@ def snapshots_from(
 
     `BY_LENGTH` without a limit, or with one that cannot be kept.
     """
-    limit, forecast = policy.restart_within, Forecast.of(checkpoint, policy.restart_slots)
+    limit, forecast = policy.restart_within, forecast_of(checkpoint, policy)
     if limit is None:
         return BY_LENGTH
     asked = ((store, store.versions.chain(target)) for store in stores)

@@ -148,9 +148,17 @@ class RunFacts:
     @property
     def restart(self) -> float:
         """The most seconds that a restart is forecast to take, in a new process."""
-        share = self.sums.get("restart_share_ms", 0) / 1000
-        most = self.highest.get
-        return most("restart_start", 0) + max(most("restart_store", 0), share)
+        return self._forecast("restart")
+
+    @property
+    def restart_least(self) -> float:
+        """The same if every store had a snapshot of the target."""
+        return self._forecast("restart_least")
+
+    def _forecast(self, name: str) -> float:
+        share = self.sums.get(f"{name}_share_ms", 0) / 1000
+        store = self.highest.get(f"{name}_store", 0.0)
+        return self.highest.get("restart_start", 0.0) + max(store, share)
 
     @property
     def findings(self) -> dict[str, int]:
@@ -197,7 +205,8 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
     work; `plan` only reads the partitions without work.
     """
     forecast, plan = report.plan.forecast.measured(report.after), report.plan
-    start, largest, share = forecast.high_parts(forecast.load(report.after, plan.target))
+    start, store, share = forecast.high_parts(forecast.load(report.after, plan.target))
+    _, store_least, least = forecast.high_parts(forecast.least(report.after, plan.target))
     units = units_of(report.stores, forecast)
     replays = [replay_of(store.after, store.target) for store in report.stores]
     loads = [replay.change_files for replay in replays if replay]
@@ -210,13 +219,18 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
     }
     return RunFacts(
         # Of every task a part of one forecast: shares add up, and the largest store counts.
-        sums={**_sums(report, units, replays), "restart_share_ms": round(share * 1000)},
+        sums={
+            **_sums(report, units, replays),
+            "restart_share_ms": round(share * 1000),
+            "restart_least_share_ms": round(least * 1000),
+        },
         highest={
             "chain": max(loads, default=0),
             "seconds": report.seconds,
             "memory": report.peak_memory,
             "restart_start": start,
-            "restart_store": largest,
+            "restart_store": store,
+            "restart_least_store": store_least,
             "restart_limit": plan.policy.restart_within or 0.0,
             "verdict": report.verdict.rank,
         },

@@ -26,7 +26,7 @@ Matrix = NDArray[np.float64]
 NAMES = {"hdfs": Provider.HDFS_BACKED, "rocksdb": Provider.ROCKSDB}
 _MODULE = ROOT / "statemaint" / "model" / "restart_costs.py"
 _ROUNDS = 5000
-_WITHIN = 0.9
+_WITHIN = 0.95  # of the points: more than nine of ten, since a fit is better than what follows
 # Within ever smaller weights, a point far off the others' line is an accident of the machine.
 _REWEIGHTED, _ACCIDENT = 5, 0.25
 
@@ -35,7 +35,7 @@ def fit(lines: Sequence[Line], like: Costs | None = None) -> Costs:
     """Returns the costs of points of one provider and Spark.
 
     With `like`, only the start and a factor of all other costs are fitted: for the few points of
-    cold restarts.
+    cold restarts, which are taken to be off by as much at least.
     """
     rows = np.array([_row(line) for line in lines])
     seconds = np.array([_seconds(line) for line in lines])
@@ -46,7 +46,8 @@ def fit(lines: Sequence[Line], like: Costs | None = None) -> Costs:
         start, factor = _robust(np.stack([rows[:, 0], rows[:, 1:] @ slopes], axis=1), seconds)
         found = np.concatenate([[start], factor * slopes])
     errors = np.maximum(rows @ found / seconds, seconds / (rows @ found)) - 1
-    return Costs(*map(float, (*found, np.quantile(errors, _WITHIN))))
+    error = max(float(np.quantile(errors, _WITHIN)), like.error if like else 0.0)
+    return Costs(*map(float, found), error)
 
 
 def _robust(rows: Matrix, seconds: Matrix) -> Matrix:

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from itertools import product
@@ -20,6 +20,7 @@ from numpy.random import Generator, default_rng
 
 from tests.checkpoints.environments import python_of, variables
 from tests.restarts.shapes import Shape, make
+from tests.restarts.slow_machine import forget, slow_machine
 from tests.support.paths import ROOT
 
 PLACE = ROOT / ".run" / "restarts"
@@ -55,11 +56,17 @@ class Point:
     warm: bool
     slots: int
     shape: Shape
+    slow: bool = False  # on the slow machine
 
     @property
     def key(self) -> str:
-        mode = "warm" if self.warm else "cold"
+        mode = f"{'slow-' * self.slow}{'warm' if self.warm else 'cold'}"
         return f"{self.spark}/{mode}/{self.slots}/{self.shape.key}"
+
+    @property
+    def earlier(self) -> "Point":
+        """Returns the restart of the same query when its chains were half as long."""
+        return replace(self, shape=replace(self.shape, deltas=(self.shape.deltas + 1) // 2))
 
 
 def grid(provider: str, count: int, seed: int) -> list[Shape]:
@@ -88,10 +95,12 @@ def _fits(shape: Shape) -> bool:
     )
 
 
-def points(sparks: Iterable[str], warm: int, cold: int, slots: int, seed: int) -> list[Point]:
+def points(
+    sparks: Iterable[str], warm: int, cold: int, slots: int, seed: int, *, slow: bool = False
+) -> list[Point]:
     """Returns so many points of each Spark and provider."""
     return [
-        Point(spark, is_warm, slots, shape)
+        Point(spark, is_warm, slots, shape, slow)
         for spark, is_warm in product(sparks, (True, False))
         for provider in PROVIDERS
         for shape in grid(provider, warm if is_warm else cold, seed + (0 if is_warm else 1000))
@@ -109,9 +118,20 @@ def measure(wanted: Iterable[Point], kept: Path, *, repeat: int = 2, heap: str =
             of_spark = [point for point in missing if point.spark == spark]
             for slots in dict.fromkeys(point.slots for point in of_spark):
                 mine = [point for point in of_spark if point.slots == slots]
-                for line in Bench(spark, slots, heap, repeat).measured(mine):
-                    stream.write(f"{json.dumps(line)}\n")
-                    stream.flush()
+                with _machine(slow=mine[0].slow) as prefix:
+                    for line in Bench(spark, slots, heap, repeat, prefix).measured(mine):
+                        stream.write(f"{json.dumps(line)}\n")
+                        stream.flush()
+
+
+@contextmanager
+def _machine(*, slow: bool) -> Iterator[list[str]]:
+    if not slow:
+        yield []
+        return
+    PLACE.mkdir(parents=True, exist_ok=True)
+    with slow_machine(PLACE) as prefix:
+        yield prefix
 
 
 def lines(kept: Path) -> list[dict[str, Any]]:
@@ -127,6 +147,7 @@ class Bench:
     slots: int
     heap: str
     repeat: int
+    prefix: Sequence[str] = ()  # of the slow machine
     _restarts: int = field(default=0, init=False)
 
     def measured(self, points: list[Point]) -> Iterator[dict[str, Any]]:
@@ -158,6 +179,15 @@ class Bench:
             return float(self._restart(process, shape, made)["seconds"])
 
     def _point(self, point: Point, processes: list["_Process"]) -> dict[str, Any]:
+        line = self._line(point, processes)
+        if point.slow and point.warm:
+            line["past"] = self._line(point.earlier, processes)
+        elif point.slow:
+            with self._process() as process:
+                line["past"] = self._line(point.earlier, [process])
+        return line
+
+    def _line(self, point: Point, processes: list["_Process"]) -> dict[str, Any]:
         with self._made(point.shape) as (root, work):
             results = [self._restart(process, point.shape, root) for process in processes]
         took = [result["seconds"] for result in results]
@@ -179,7 +209,10 @@ class Bench:
         self._restarts += 1
         root = PLACE / f"restart-{self.spark}-{self._restarts}"
         shutil.rmtree(root, ignore_errors=True)
-        shutil.copytree(made, root, copy_function=os.link)
+        # A slow disk has to read each file of its own.
+        shutil.copytree(made, root, copy_function=shutil.copyfile if self.prefix else os.link)
+        if self.prefix:
+            forget(root)
         try:
             result: dict[str, Any] = process.do({"restart": str(root), "wide": shape.wide})
         finally:
@@ -210,7 +243,7 @@ class Bench:
     def _process(self) -> Iterator["_Process"]:
         python, log = python_of(self.spark), PLACE / f"spark-{self.spark}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        command = [str(python), "-m", "tests.restarts.spark_side", str(self.slots), self.heap]
+        command = [*self.prefix, str(python), "-m", "tests.restarts.spark_side", str(self.slots), self.heap]
         with (
             log.open("a") as told,
             subprocess.Popen(

@@ -102,7 +102,15 @@ class LongestChain(Part):
     deltas: int = said("their number")
     files: int = said("with the snapshot")
     bytes: int = said("with RocksDB's tables")
-    seconds: float | None = said("that reading it took; null if it could not be read")
+
+
+class PastRestart(Part):
+    version: int = said("of the state that it loaded")
+    began: float = said("seconds since the epoch")
+    seconds: float = said("to the end of its first batch, without what a later batch takes")
+    warm: bool = said("whether its process had run the query before")
+    spark: str = said("the version of Spark")
+    slots: int = said("tasks at a time; 0 if the log does not say")
 
 
 class RestartForecast(Part):
@@ -111,12 +119,14 @@ class RestartForecast(Part):
     """
 
     spark: str = said("the measured Spark that is nearest to the query's, as far as files show it")
-    slots: int = said("`--slots`, by default 4")
+    slots: int = said("`--slots`, by default those in the event logs, or 4")
     seconds: list[float] = said("in a new process")
     seconds_warm: list[float] = said("in a process that has run the query")
     seconds_after_maintain: list[float] = said(
         "in a new process, with a snapshot of the newest version in every store"
     )
+    past_restarts: list[PastRestart] = said("those in the event logs, the oldest first")
+    percent: int = said("that past restarts took of the forecast, which is corrected by it")
     stores: int = said("")
     snapshot_files: int = said("with the SST files that zips refer to")
     snapshot_bytes: int = said("")
@@ -124,19 +134,6 @@ class RestartForecast(Part):
     change_files: int = said("deltas or changelogs")
     change_bytes: int = said("")
     change_records: int = said("by the size of a record that was read")
-
-
-class RestartEstimate(Part):
-    """Our reading on this machine and not Spark's, which takes longer:
-    [benchmarks.md](benchmarks.md#side-by-side) has the ratio.
-    """
-
-    bytes: int = said("that all stores read at the newest version")
-    bytes_per_second: float = said("measured by reading the chain with the most bytes")
-    slots: int = said("`--slots`, by default 4")
-    seconds_at_least: float = said(
-        "that chain's own, or the bytes by speed and slots if that is more"
-    )
 
 
 Restarts = Annotated[bool, "whether the query can be started again as it is, with the newest Spark"]
@@ -163,9 +160,6 @@ class OneCheckpointDiagnosed(Part):
     )
     longest_chain: LongestChain | None = said("of the newest version; null if no store loads")
     restart_forecast: RestartForecast | None = said("null when the query does not restart")
-    restart_estimate: RestartEstimate | None = said(
-        "null when a store does not load or cannot be read"
-    )
     unseen: list[str] = said("what was not checked")
     damage: Damage
     next: list[str] = said("what to do")

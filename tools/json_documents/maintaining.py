@@ -217,7 +217,16 @@ class TriedPolicy(Part):
     snapshots_written: int = said("of stores, in all the days")
     bytes_written: int = said("as these snapshots take now")
     requests: int = said("to the storage, roughly")
+    cost: float | None = said("of the requests by `--request-price`; null without it")
     restart_seconds: float = said("the longest restart that it allows, forecast at the high end")
+
+
+class RunsSoFar(Part):
+    runs: int = said("the recorded runs of maintenance that changed something")
+    seconds: float = said("from the first to the last")
+    snapshots: int = said("that they have written")
+    written: int = said("the bytes of these")
+    every: float | None = said("seconds from one run to the next; null before the second")
 
 
 class PoliciesTried(Part):
@@ -225,11 +234,12 @@ class PoliciesTried(Part):
 
     _head: Head
     days: int = said("`--days`")
-    every: float = said("`--every`, in seconds")
+    every: float = said("`--every` in seconds, by default as the last runs were, or an hour")
     batch_interval: float | None = said(
         "seconds between two batches, by the commit log; null without changes"
     )
     batches_listed: int = said("the batches that are repeated")
+    ledger: RunsSoFar = said("what runs have written so far")
     trials: list[TriedPolicy] = said("the given policy first")
     recommended: TriedPolicy | None = said("null if none keeps the limit")
 

@@ -3,6 +3,7 @@
 import re
 from datetime import UTC, datetime
 from functools import cache
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"size": size, "stamp": stamp, "span": span}
+    environment.filters |= {"size": size, "stamp": stamp, "span": span, "span_up": span_up}
     environment.globals |= {"ago": ago, "runbook_of": runbook_of}
     return environment
 
@@ -61,6 +62,12 @@ def span(seconds: float) -> str:
         return f"{whole // _HOUR} h"
     days = whole // _DAY
     return f"{days} day{'s' * (days > 1)}"
+
+
+def span_up(seconds: float) -> str:
+    """Returns a duration, rounded up: `1 s`, `2 min`."""
+    unit = next((unit for unit in (_DAY, _HOUR, _MINUTE) if seconds >= unit), 1)
+    return span(ceil(seconds / unit) * unit)
 
 
 def stamp(then: datetime | float | None) -> str:

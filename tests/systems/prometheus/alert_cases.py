@@ -166,10 +166,10 @@ CASES = [
     Case("a large state", {of("restart_seconds"): f"900x{LONG}"}, [("StatemaintRestartTooSlow", Q)]),
     Case("a restart of four minutes", {of("restart_seconds"): f"240x{LONG}"}),
     Case("a forecast over its limit", {
-        of("restart_forecast_seconds"): f"41x{LONG}", of("restart_limit_seconds"): f"30x{LONG}",
+        of("restart_seconds"): f"41x{LONG}", of("restart_limit_seconds"): f"30x{LONG}",
     }, [("StatemaintRestartOverLimit", Q)]),
     Case("a forecast within its limit, with a long chain", {
-        of("restart_forecast_seconds"): f"29x{LONG}", of("restart_limit_seconds"): f"30x{LONG}",
+        of("restart_seconds"): f"29x{LONG}", of("restart_limit_seconds"): f"30x{LONG}",
         of("chain_length_max"): f"900x{LONG}", of("snapshot_lag_versions"): f"900x{LONG}",
     }),
     Case("a lag without a chain", {of("snapshot_lag_versions"): f"900x{LONG}"}, [("StatemaintSnapshotLag", Q)]),

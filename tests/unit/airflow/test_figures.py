@@ -23,7 +23,7 @@ from statemaint.model.policy import Policy
 from statemaint.plan.planner import plan
 from statemaint.plan.reasons import WithheldReason
 from statemaint.plan.withheld import Waiting
-from statemaint.report.facts import Unit, planned_units
+from statemaint.report.facts import RunFacts, Unit, planned_units
 from statemaint.report.task import BundleReport, PlanSummary
 from tests.support.checkpoints import NOW, checkpoint, store, versions
 
@@ -164,9 +164,15 @@ def test_figures_have_the_newest_commit_and_the_version_and_time_of_a_restart() 
         commit_times={batch: batch * 3600.0 for batch in range(16, 25)},
     )
     decided = plan(seen, Policy(), NOW)
-    results = TaskResults(summary=PlanSummary.of(decided, (), units=tuple(planned_units(decided))))
+    facts = RunFacts(
+        sums={"restart_share_ms": 4000, "restart_least_share_ms": 100},
+        highest={"restart_start": 2.0, "restart_store": 3.0, "restart_least_store": 0.5,
+                 "restart_limit": 30.0},
+    )  # fmt: skip
+    units = tuple(planned_units(decided))
+    results = TaskResults(summary=PlanSummary.of(decided, (), units=units, facts=facts))
     settings = QuerySettings("revenue", "/nowhere", Policy())
     figures = QueryFigures.model_validate(figures_of_run(settings, results)["statemaint_fleet"])
     assert (figures.committed_at, figures.silent_after) == (500.0, 3 * 3600.0)
     assert figures.loads is None  # partition 1 lacks its first delta
-    assert figures.restart == max(unit.seconds for unit in planned_units(decided)) > 0
+    assert (figures.restart, figures.restart_least, figures.restart_limit) == (6.0, 2.5, 30.0)

@@ -2,18 +2,18 @@
 
 import hashlib
 import json
+import time
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
-from statemaint.audit import Diagnosis, doctor, verify
-from statemaint.audit.diagnosis import Reading
+from statemaint.audit import doctor, verify
 from statemaint.cli.doctor import doctor_json, lines
 from statemaint.codec.integrity.checksum_file import hadoop
 from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, parse_metadata
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
-from statemaint.planning import scan_checkpoint
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
 from tests.matrix.test_damage import BY_NAME, CASES, ROCKS, maintained, spoiled
@@ -53,20 +53,6 @@ def test_a_maintained_one_has_nothing_to_do(storage: MemoryStorage) -> None:
     assert len(list(lines(doctor(storage)))) <= 10
 
 
-def test_a_restart_takes_at_least_what_the_slots_share_or_the_largest_store() -> None:
-    checkpoint = scan_checkpoint(written(last=3))
-    read = replace(
-        Diagnosis(checkpoint, (), (0, 1, 2)), largest=Reading(600_000, 2.0), total=1_800_000
-    )
-    assert read.speed == 300_000
-    assert [replace(read, slots=slots).at_least for slots in (1, 2, 3, 8)] == [6.0, 3.0, 2.0, 2.0]
-    assert replace(read, total=None).at_least is None
-    assert replace(read, largest=None).at_least is None
-    assert doctor_json(replace(read, slots=2))["restart_estimate"] == {
-        "bytes": 1_800_000, "bytes_per_second": 300_000, "slots": 2, "seconds_at_least": 3.0,
-    }  # fmt: skip
-
-
 def test_the_time_of_a_restart_is_a_range_now_and_after_maintenance(storage: MemoryStorage) -> None:
     found = doctor(storage, slots=2)
     assert found.load
@@ -85,57 +71,62 @@ def test_the_time_of_a_restart_is_a_range_now_and_after_maintenance(storage: Mem
     assert shown["change_records"] == pytest.approx(records, rel=0.2)
 
 
+def restarted(seconds: float, slots: int = 2, version: int = 25) -> MemoryStorage:
+    """Returns an event log with a restart at a version, long after its files were written."""
+    at = time.time() + 60
+    stamps = [datetime.fromtimestamp(at + add, UTC).isoformat() for add in (0, seconds - 1)]
+    told = {"runId": "a", "batchId": version, "timestamp": stamps[1],
+            "durationMs": {"triggerExecution": 1000, "addBatch": 900}}  # fmt: skip
+    listener = "org.apache.spark.sql.streaming.StreamingQueryListener$Query"
+    lines = [
+        {"Event": "SparkListenerLogStart", "Spark Version": "3.5.9"},
+        {"Event": "SparkListenerExecutorAdded", "Executor ID": "driver", "Executor Info": {"Total Cores": slots}},
+        {"Event": f"{listener}StartedEvent", "id": "11111111-2222-3333-4444-555555555555", "runId": "a", "timestamp": stamps[0]},
+        {"Event": f"{listener}ProgressEvent", "progress": told},
+    ]
+    log = "\n".join(json.dumps(line, separators=(",", ":")) for line in lines)
+    return MemoryStorage({"app-1": log.encode()})
+
+
+def test_past_restarts_correct_the_forecast(storage: MemoryStorage) -> None:
+    plain = doctor(storage, slots=3)
+    assert plain.load
+    expected = plain.forecast.seconds(plain.load)
+    found = doctor(storage, event_logs=restarted(3 * expected.middle, slots=3))
+    assert found.load
+    assert (found.forecast.slots, found.forecast.percent) == (3, 300)
+    assert found.forecast.seconds(found.load).low == pytest.approx(3 * expected.low, rel=0.01)
+    text = next(line for line in lines(found) if line.startswith("past:"))
+    assert text.endswith("set restart_percent: 300 for `restart_within`")
+    assert [it["version"] for it in doctor_json(found)["restart_forecast"]["past_restarts"]] == [25]
+
+
+def test_a_past_restart_whose_files_are_gone_corrects_nothing(storage: MemoryStorage) -> None:
+    found = doctor(storage, event_logs=restarted(60.0, version=900))
+    assert (found.forecast.percent, found.ratios, len(found.past)) == (100, (), 1)
+    assert "no longer there" in next(line for line in lines(found) if line.startswith("past:"))
+
+
 def test_a_query_that_does_not_restart_has_no_time(storage: MemoryStorage) -> None:
     stuck = replace(doctor(storage), resumable=False)
     assert not any(line.startswith("time:") for line in lines(stuck))
     assert doctor_json(stuck)["restart_forecast"] is None
 
 
-def test_the_speed_is_that_of_the_largest_chain_and_the_sum_is_of_all_stores() -> None:
-    storage = written(last=25)
-    storage.write("state/0/1/25.snapshot", [snapshot_bytes({b"key": noise(100_000)})])
-    found = doctor(storage, slots=3)
-    sizes = {entry.path: entry.size for entry in storage.list("state")}
-    chain = sum(sizes[f"state/0/0/{version}.delta"] for version in range(1, 26))
-    assert found.took is not None
-    assert found.took.size == chain
-    assert found.largest is not None
-    assert found.largest.size == sizes["state/0/1/25.snapshot"] > 100_000
-    assert found.total == chain + found.largest.size
-    assert found.slots == 3
-    shown = doctor_json(found)
-    assert shown["longest_chain"] == {
-        "operator": 0, "partition": 0, "store": "default", "deltas": 25, "files": 25,
-        "bytes": chain, "seconds": found.took.seconds,
-    }  # fmt: skip
-    assert shown["restart_estimate"]["bytes"] == found.total
-    storage.delete("state/0/1/25.snapshot")
-    storage.delete("state/0/1/25.delta")
-    found = doctor(storage)
-    assert (found.total, doctor_json(found)["restart_estimate"]) == (None, None)
-
-
-def test_tables_of_rocksdb_are_read_too() -> None:
+def test_the_longest_chain_is_counted_with_the_tables_that_its_zip_refers_to() -> None:
     storage = MemoryStorage(maintained(ROCKS))
     found = doctor(storage)
+    assert found.longest
+    folder = found.longest.id.directory
     sizes = {entry.path: entry.size for entry in storage.list("state")}
-    parts = {
-        f"{store}/SSTs/{one.stored}": one.size
-        for store in ("state/0/0", "state/0/1")
-        for one in tables(storage, f"{store}/13.zip")
-    }
-    assert parts.items() <= sizes.items()
-    zips = sum(sizes[f"state/0/{number}/13.zip"] for number in (0, 1))
-    assert found.total == zips + sum(parts.values())
-
-
-def test_a_chain_that_nobody_can_read_has_no_time(storage: MemoryStorage) -> None:
-    storage.write("state/0/0/22.delta", [b"nothing of the kind"], overwrite=True)
-    storage.write("state/0/1/22.delta", [b"nothing of the kind"], overwrite=True)
-    found = doctor(storage)
-    assert (found.took, found.largest, found.at_least) == (None, None, None)
-    assert doctor_json(found)["longest_chain"]["seconds"] is None
-    assert "read in" not in said(storage)["chain"]
+    read = [
+        f"{folder}/13.zip",
+        *(f"{folder}/SSTs/{one.stored}" for one in tables(storage, f"{folder}/13.zip")),
+    ]
+    assert doctor_json(found)["longest_chain"] == {
+        "operator": 0, "partition": found.longest.id.partition, "store": "default", "deltas": 0,
+        "files": 1, "bytes": sum(sizes[path] for path in read),
+    }  # fmt: skip
 
 
 def written(last: int) -> MemoryStorage:

@@ -165,7 +165,7 @@ def test_verify_finds_a_flipped_bit(checkpoint: Path) -> None:
 def test_doctor_divides_among_the_slots_that_it_is_told(checkpoint: Path) -> None:
     def slots(*args: str) -> object:
         found: Any = run_json("doctor", str(checkpoint), *args)
-        return found["restart_estimate"]["slots"]
+        return found["restart_forecast"]["slots"]
 
     assert (slots("--slots", "3"), slots()) == (3, 4)
     assert run("doctor", str(checkpoint), "--slots", "0").returncode == 2

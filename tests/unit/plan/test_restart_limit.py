@@ -2,11 +2,16 @@
 
 from dataclasses import replace
 
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta
-from statemaint.model.forecast import Forecast
+from statemaint.model.forecast import Forecast, replay_seconds
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
+from statemaint.model.restart_time import RECORD_SIZE, after_snapshot, work_of
 from statemaint.plan.actions import Request, WriteSnapshot
 from statemaint.plan.planner import plan
 from statemaint.plan.reasons import SnapshotReason
@@ -16,21 +21,22 @@ from tests.support.checkpoints import NOW, checkpoint, store, versions
 DELTAS = 40
 
 
-def _stores(*sizes: int) -> tuple[Store, ...]:
-    """Returns a store for each size of its deltas, with 40 of them after a snapshot of a row."""
-    found = []
-    for partition, size in enumerate(sizes):
-        plain = store(f"1s {versions('d', 2, DELTAS + 1)}", StoreId(0, partition))
-        files = tuple(
-            replace(file, entry=replace(file.entry, size=size if isinstance(file, Delta) else 40))
-            for file in plain.files
-        )
-        found.append(replace(plain, files=files))
-    return tuple(found)
+def _made(partition: int, base: int, deltas: int, size: int) -> Store:
+    return _sized(store(f"1s {versions('d', 2, deltas + 1)}", StoreId(0, partition)), base, size)
+
+
+def _sized(of: Store, base: int, size: int = 0) -> Store:
+    files = (
+        replace(it, entry=replace(it.entry, size=size if isinstance(it, Delta) else base))
+        for it in of.files
+    )
+    return replace(of, files=tuple(files))
 
 
 def _checkpoint(*sizes: int) -> Checkpoint:
-    return checkpoint(*_stores(*sizes), batches=range(DELTAS + 1))
+    """Returns one with a store for each size of its 40 deltas, after a snapshot of a row."""
+    stores = [_made(partition, 40, DELTAS, size) for partition, size in enumerate(sizes)]
+    return checkpoint(*stores, batches=range(DELTAS + 1))
 
 
 def _high(of: Checkpoint) -> float:
@@ -104,3 +110,52 @@ def test_no_floor_snapshot_is_written_where_the_chain_has_a_base() -> None:
         action for action in plan(seen, policy, NOW).actions if isinstance(action, WriteSnapshot)
     ]
     assert [write.version for write in writes] == [DELTAS + 1]
+
+
+# The bytes of a store's snapshot, and of each of its deltas.
+_SIZES = st.tuples(
+    st.sampled_from((40, 400, 40_000, 4_000_000)), st.sampled_from((100, 4_000, 400_000, 40_000_000))
+)
+
+
+def _snapshotted(of: Store, version: int) -> Store:
+    after = after_snapshot(work_of(of, _chain(of, version)), RECORD_SIZE)
+    return _sized(store(f"{version}s", of.id), after.snapshot_bytes)
+
+
+def _chain(of: Store, version: int) -> Chain:
+    chain = of.versions.chain(version)
+    assert isinstance(chain, Chain)
+    return chain
+
+
+@given(
+    shapes=st.lists(_SIZES, min_size=1, max_size=8),
+    deltas=st.integers(1, 12),
+    share=st.floats(-0.1, 1.1),
+    slots=st.integers(1, 4),
+)
+def test_what_is_due_keeps_the_limit_and_nothing_is_due_again(
+    shapes: list[tuple[int, int]], deltas: int, share: float, slots: int
+) -> None:
+    stores = [_made(part, base, deltas, size) for part, (base, size) in enumerate(shapes)]
+    target = deltas + 1
+    forecast = Forecast(slots=slots)
+    now, least = (
+        forecast.seconds(load).high
+        for load in (forecast.load(stores, target), forecast.least(stores, target))
+    )
+    limit = least + share * (now - least)
+    seen = checkpoint(*stores, batches=range(target))
+    policy = Policy(restart_within=limit, restart_slots=slots)
+    cut = snapshots_from(seen, stores, policy, target)
+    due = {it.id for it in stores if replay_seconds(it, _chain(it, target)) >= cut}
+    after = [_snapshotted(it, target) if it.id in due else it for it in stores]
+    if now <= limit:
+        assert cut == NEVER
+    elif least > limit:
+        assert cut == BY_LENGTH
+    else:
+        assert due
+        assert forecast.seconds(forecast.load(after, target)).high <= limit
+        assert snapshots_from(replace(seen, stores=tuple(after)), after, policy, target) == NEVER

@@ -287,7 +287,7 @@ def test_a_query_page_begins_with_what_matters_first() -> None:
     assert known
     changed = {
         "committed": 24, "committed_at": TIME.timestamp() - 3 * 86_400, "silent_after": 60.0,
-        "loads": 25, "restart": 95.0, "partitions": 4,
+        "loads": 25, "restart": 95.0, "restart_least": 8.2, "restart_limit": 60.0, "partitions": 4,
     }  # fmt: skip
     figures = QueryFigures.model_validate(known.model_dump() | changed)
     page = query_page(replace(record(), figures=figures, owner="streaming"))
@@ -295,7 +295,8 @@ def test_a_query_page_begins_with_what_matters_first() -> None:
     for text in (
         "<strong>No commit for 3 days</strong>",
         '<dd class="warn-text">batch 24, 3 days ago</dd>',
-        "<dd>about 1 min</dd>",
+        '<dd class="bad-text">up to 2 min, limit 1 min</dd>',
+        "<dt>Restart after maintenance</dt><dd>up to 9 s</dd>",
         "<dt>Newest batch that loads</dt><dd>24</dd>",
         "Owner: streaming.",
         "Acknowledged until 2026-11-24 12:00 UTC by revenue: revenue",
