@@ -1,0 +1,95 @@
+"""The restarts of a query in an event log, as Spark's listeners write it."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from statemaint.codec.metadata.event_log import PastRestart, restarts
+
+QUERY, OTHER = "9f8b3f6e-query", "another-query"
+LISTENER = "org.apache.spark.sql.streaming.StreamingQueryListener$Query"
+NOON = 1_700_000_000.0
+
+
+def event(name: str, **fields: object) -> bytes:
+    return json.dumps({"Event": name, **fields}, separators=(",", ":")).encode()
+
+
+def stamp(second: float) -> str:
+    return f"2023-11-14T22:{13 + int((20 + second) // 60):02}:{(20 + second) % 60:06.3f}Z"
+
+
+def started(run: str, second: float, query: str = QUERY) -> bytes:
+    return event(f"{LISTENER}StartedEvent", id=query, runId=run, name=None, timestamp=stamp(second))
+
+
+def progress(run: str, batch: int, second: float, whole: int, added: int | None) -> bytes:
+    took = {"triggerExecution": whole} | ({} if added is None else {"addBatch": added})
+    told = {"runId": run, "batchId": batch, "timestamp": stamp(second), "durationMs": took}
+    return event(f"{LISTENER}ProgressEvent", progress=told)
+
+
+def header(cores: int = 4, cpus: str = "2") -> Iterator[bytes]:
+    yield event("SparkListenerLogStart", **{"Spark Version": "4.3.0"})
+    for executor in ("1", "2"):
+        info = {"Host": "a", "Total Cores": cores}
+        yield event("SparkListenerExecutorAdded", **{"Executor ID": executor, "Executor Info": info})
+    properties = {"spark.task.cpus": cpus}
+    yield event("SparkListenerEnvironmentUpdate", **{"Spark Properties": properties})
+
+
+def found(*lines: bytes, cores: int = 4, cpus: str = "2") -> list[PastRestart]:
+    return [*restarts((*header(cores, cpus), *lines), QUERY)]
+
+
+def test_a_restart_takes_from_the_start_to_the_end_of_its_first_batch() -> None:
+    lines = (started("a", 0), progress("a", 7, 1.5, 2500, 2000))
+    assert found(*lines) == [PastRestart(7, NOON, 4.0, warm=False, spark="4.3.0", slots=4)]
+
+
+def test_what_later_batches_take_is_no_time_of_the_restart() -> None:
+    later = [progress("a", batch, 10 * batch, 600, took) for batch, took in ((8, 400), (9, 600))]
+    (restart,) = found(started("a", 0), progress("a", 7, 1.5, 2500, 2000), *later)
+    assert restart.seconds == pytest.approx(4.0 - 0.5)
+
+
+def test_a_trigger_without_a_batch_is_not_the_first() -> None:
+    lines = (started("a", 0), progress("a", 7, 1, 30, None), progress("a", 7, 9, 1000, 900))
+    (restart,) = found(*lines)
+    assert restart.seconds == 10.0
+
+
+def test_the_second_start_of_a_process_is_warm() -> None:
+    runs = [(started(run, at), progress(run, 7, at + 1, 1000, 900)) for run, at in (("a", 0), ("b", 30))]
+    assert [restart.warm for restart in found(*sum(runs, ()))] == [False, True]
+
+
+def test_an_executor_that_has_left_has_no_slots() -> None:
+    gone = event("SparkListenerExecutorRemoved", **{"Executor ID": "2"})
+    (restart,) = found(gone, started("a", 0), progress("a", 7, 1, 1000, 900), cpus="1")
+    assert restart.slots == 4
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [],
+        [started("a", 0)],
+        [started("a", 0, OTHER), progress("a", 7, 1, 1000, 900)],
+        [started("a", 0), progress("b", 7, 1, 1000, 900)],
+        [started("a", 0), progress("a", 0, 1, 1000, 900)],  # its first start of all
+        [started("a", 0), progress("a", 7, 1, 1000, 900)[:-20]],  # a torn line
+        [started("a", 0).replace(b"2023-", b"at "), progress("a", 7, 1, 1000, 900)],
+        [b"", b"[]", b'{"Event":"SparkListenerLogStart"', b"\xff\xfe"],
+    ],
+)
+def test_what_shows_no_restart_of_the_query_is_passed_over(lines: list[bytes]) -> None:
+    assert found(*lines) == []
+
+
+@pytest.mark.parametrize("cpus", ["", "many", "0", None])
+def test_a_setting_of_no_sense_counts_as_one_cpu_a_task(cpus: Any) -> None:
+    (restart,) = found(started("a", 0), progress("a", 7, 1, 1000, 900), cpus=cpus)
+    assert restart.slots == 8
