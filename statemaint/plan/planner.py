@@ -8,7 +8,6 @@ from statemaint.listing import Entry
 from statemaint.model.cadence import silent_after
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode, damaged
-from statemaint.model.forecast import Forecast
 from statemaint.model.pins import Pin
 from statemaint.model.policy import Policy
 from statemaint.plan.actions import Delete, Kept, Plan, Request, StorePlan, Window

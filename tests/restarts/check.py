@@ -34,11 +34,13 @@ class Checked:
     @property
     def holds(self) -> bool:
         """Returns whether it did as it has to; uncorrected, it does not have to."""
-        return self.computer == _UNCORRECTED or self.within >= WITHIN and self.error < ERROR and self.widest <= WIDEST + 1e-9
+        kept = self.within >= WITHIN and self.error < ERROR and self.widest <= WIDEST + 1e-9
+        return kept or self.computer == _UNCORRECTED
 
     def __str__(self) -> str:
+        mode = "warm" if self.warm else "cold"
         return (
-            f"| {self.computer} | {self.provider} | {self.spark} | {'warm' if self.warm else 'cold'} | {self.count} "
+            f"| {self.computer} | {self.provider} | {self.spark} | {mode} | {self.count} "
             f"| {self.within:.0%} | {self.error:.0%} | {self.widest:.2f} x |"
         )
 

@@ -17,7 +17,7 @@ _NAME = "statemaint-restarts"
 @contextmanager
 def slow_machine(place: Path) -> Iterator[list[str]]:
     """Yields what a command begins with to run on one core, with a slow disk for a folder."""
-    device = os.stat(place).st_dev
+    device = place.stat().st_dev
     disk = f"{os.major(device)}:{os.minor(device)}"
     if _V1.is_dir():
         group, limit = _V1 / _NAME, {"blkio.throttle.read_bps_device": f"{disk} {RATE}"}

@@ -12,12 +12,6 @@ from datetime import datetime
 from statistics import median
 from typing import Any
 
-_LISTENER = "org.apache.spark.sql.streaming.StreamingQueryListener$Query"
-_STARTED, _PROGRESS = f"{_LISTENER}StartedEvent", f"{_LISTENER}ProgressEvent"
-_BEGAN, _ADDED = "SparkListenerLogStart", "SparkListenerExecutorAdded"
-_REMOVED, _SET = "SparkListenerExecutorRemoved", "SparkListenerEnvironmentUpdate"
-_NEEDED = tuple(f'"Event":"{name}"'.encode() for name in (_STARTED, _PROGRESS, _BEGAN, _ADDED,
-                                                          _REMOVED, _SET))  # fmt: skip
 # `Event` is the first field of every event.
 _HEAD = 120
 _MILLIS = 1000
@@ -61,44 +55,72 @@ def restarts(lines: Iterable[bytes], query_id: str) -> Iterator[PastRestart]:
 
     Lines that are torn or of another build of Spark are passed over.
     """
-    spark, cpus, cores, runs = "", 1, dict[str, int](), dict[str, _Run]()
+    log = _Log(query_id)
     for line in lines:
         event = _event(line)
-        match event.get("Event"):
-            case name if name == _BEGAN:
-                spark = str(event.get("Spark Version", ""))
-            case name if name == _SET:
-                set_to = _dict(event, "Spark Properties").get("spark.task.cpus", "1")
-                cpus = max(1, int(set_to)) if str(set_to).isdecimal() else 1
-            case name if name == _ADDED:
-                added = _dict(event, "Executor Info").get("Total Cores")
-                cores[str(event.get("Executor ID"))] = added if isinstance(added, int) else 0
-            case name if name == _REMOVED:
-                cores.pop(str(event.get("Executor ID")), None)
-            case name if name == _STARTED and event.get("id") == query_id:
-                began = _time(event.get("timestamp"))
-                if began is not None:
-                    runs[str(event.get("runId"))] = _Run(began, warm=bool(runs))
-            case name if name == _PROGRESS:
-                _progress(runs, _dict(event, "progress"), sum(cores.values()) // cpus)
-    for run in runs.values():
+        if take := _TAKES.get(str(event.get("Event"))):
+            take(log, event)
+    for run in log.runs.values():
         if run.version:
             usual = median(run.others) if len(run.others) >= _OTHERS else 0.0
             seconds = max(run.first - usual, 0.0)
-            yield PastRestart(run.version, run.began, seconds, run.warm, spark, run.slots)
+            yield PastRestart(run.version, run.began, seconds, run.warm, log.spark, run.slots)
 
 
-def _progress(runs: dict[str, _Run], progress: dict[str, Any], slots: int) -> None:
-    run, took = runs.get(str(progress.get("runId"))), _dict(progress, "durationMs")
-    batch, began = progress.get("batchId"), _time(progress.get("timestamp"))
-    times = (took.get("addBatch"), took.get("triggerExecution"))
-    if run is None or began is None or not all(type(each) is int for each in (batch, *times)):
-        return  # of another query, or of a trigger without a batch
-    added, whole = (each / _MILLIS for each in times)
-    if run.version is None:
-        run.version, run.slots, run.first = batch, slots, began + whole - run.began
-    else:
-        run.others.append(added)
+@dataclass(slots=True)
+class _Log:
+    """What the events of an application have shown so far."""
+
+    query_id: str
+    spark: str = ""
+    cpus: int = 1  # of a task
+    cores: dict[str, int] = field(default_factory=dict)  # by executor
+    runs: dict[str, _Run] = field(default_factory=dict)  # of the query
+
+    def began(self, event: dict[str, Any]) -> None:
+        self.spark = str(event.get("Spark Version", ""))
+
+    def set_up(self, event: dict[str, Any]) -> None:
+        cpus = str(_dict(event, "Spark Properties").get("spark.task.cpus", "1"))
+        self.cpus = max(1, int(cpus)) if cpus.isdecimal() else 1
+
+    def added(self, event: dict[str, Any]) -> None:
+        cores = _dict(event, "Executor Info").get("Total Cores")
+        self.cores[str(event.get("Executor ID"))] = cores if isinstance(cores, int) else 0
+
+    def removed(self, event: dict[str, Any]) -> None:
+        self.cores.pop(str(event.get("Executor ID")), None)
+
+    def started(self, event: dict[str, Any]) -> None:
+        began = _time(event.get("timestamp"))
+        if event.get("id") == self.query_id and began is not None:
+            self.runs[str(event.get("runId"))] = _Run(began, warm=bool(self.runs))
+
+    def progress(self, event: dict[str, Any]) -> None:
+        told = _dict(event, "progress")
+        run, took = self.runs.get(str(told.get("runId"))), _dict(told, "durationMs")
+        batch, began = told.get("batchId"), _time(told.get("timestamp"))
+        times = (took.get("addBatch"), took.get("triggerExecution"))
+        if run is None or began is None or not all(type(each) is int for each in (batch, *times)):
+            return  # of another query, or of a trigger without a batch
+        added, whole = (each / _MILLIS for each in times)
+        if run.version is None:
+            run.version, run.first = batch, began + whole - run.began
+            run.slots = sum(self.cores.values()) // self.cpus
+        else:
+            run.others.append(added)
+
+
+_LISTENER = "org.apache.spark.sql.streaming.StreamingQueryListener$Query"
+_TAKES = {
+    "SparkListenerLogStart": _Log.began,
+    "SparkListenerEnvironmentUpdate": _Log.set_up,
+    "SparkListenerExecutorAdded": _Log.added,
+    "SparkListenerExecutorRemoved": _Log.removed,
+    f"{_LISTENER}StartedEvent": _Log.started,
+    f"{_LISTENER}ProgressEvent": _Log.progress,
+}
+_NEEDED = tuple(f'"Event":"{name}"'.encode() for name in _TAKES)
 
 
 def _event(line: bytes) -> dict[str, Any]:

@@ -77,11 +77,12 @@ def restarted(seconds: float, slots: int = 2, version: int = 25) -> MemoryStorag
     stamps = [datetime.fromtimestamp(at + add, UTC).isoformat() for add in (0, seconds - 1)]
     told = {"runId": "a", "batchId": version, "timestamp": stamps[1],
             "durationMs": {"triggerExecution": 1000, "addBatch": 900}}  # fmt: skip
+    query = "11111111-2222-3333-4444-555555555555"
     listener = "org.apache.spark.sql.streaming.StreamingQueryListener$Query"
     lines = [
         {"Event": "SparkListenerLogStart", "Spark Version": "3.5.9"},
-        {"Event": "SparkListenerExecutorAdded", "Executor ID": "driver", "Executor Info": {"Total Cores": slots}},
-        {"Event": f"{listener}StartedEvent", "id": "11111111-2222-3333-4444-555555555555", "runId": "a", "timestamp": stamps[0]},
+        {"Event": "SparkListenerExecutorAdded", "Executor Info": {"Total Cores": slots}},
+        {"Event": f"{listener}StartedEvent", "id": query, "runId": "a", "timestamp": stamps[0]},
         {"Event": f"{listener}ProgressEvent", "progress": told},
     ]
     log = "\n".join(json.dumps(line, separators=(",", ":")) for line in lines)

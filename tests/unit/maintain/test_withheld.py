@@ -9,9 +9,9 @@ from statemaint.cli.maintain import _summary
 from statemaint.cli.plan import print_plan
 from statemaint.errors import StorageError, Superseded
 from statemaint.maintain import maintain
-from statemaint.model.checkpoint import LONG_CHAIN
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
+from statemaint.model.restart_time import LONG_CHAIN
 from statemaint.plan.reasons import SnapshotReason, WithheldReason
 from statemaint.plan.withheld import by_reason
 from statemaint.planning import plan_checkpoint

@@ -15,10 +15,10 @@ from statemaint.model.restart_time import (
     after_snapshot,
     latency_of,
     record_size,
+    replay_of,
     spark_of,
-    works_of,
 )
-from tests.support.checkpoints import STORE, checkpoint, store
+from tests.support.checkpoints import checkpoint, store
 
 COSTS_OF_TEST = Costs(
     start=2.0,
@@ -70,14 +70,13 @@ def test_only_object_storage_is_far(root: str, *, far: bool) -> None:
 def test_a_restart_reads_the_snapshot_below_and_the_changes_above_it() -> None:
     of_store = store("1d 2d 3s 4d 5d 6d")
     size = of_store.files[0].entry.size
-    ((store_id, work),) = works_of([of_store], 5, record=size / 2)
-    assert store_id == STORE
+    work = replay_of(of_store, 5, record=size / 2)
     assert work == Work(1, 1, size, 2, 2, 2 * size, 4)
 
 
 def test_a_store_that_does_not_load_is_no_work() -> None:
-    assert not [*works_of([store("3d 4d")], 4, record=40)]
-    assert not [*works_of([store("1d")], None, record=40)]
+    assert replay_of(store("3d 4d"), 4) is None
+    assert replay_of(store("1d"), None) is None
 
 
 def test_a_proved_snapshot_says_how_many_rows_it_has() -> None:
@@ -85,7 +84,8 @@ def test_a_proved_snapshot_says_how_many_rows_it_has() -> None:
     snapshot = of_store.files[1].entry
     proof = Attestation(snapshot.path, 2, snapshot.size, snapshot.modified, "", 5, 0)
     proved = replace(of_store, attestations=(proof,))
-    ((_, work),) = works_of([proved], 3, record=1)
+    work = replay_of(proved, 3, record=1)
+    assert work
     assert work.snapshot_records == 5
     assert record_size([proved]) == snapshot.size / 5
     assert record_size([of_store]) is None

@@ -114,7 +114,8 @@ def test_no_floor_snapshot_is_written_where_the_chain_has_a_base() -> None:
 
 # The bytes of a store's snapshot, and of each of its deltas.
 _SIZES = st.tuples(
-    st.sampled_from((40, 400, 40_000, 4_000_000)), st.sampled_from((100, 4_000, 400_000, 40_000_000))
+    st.sampled_from((40, 400, 40_000, 4_000_000)),
+    st.sampled_from((100, 4_000, 400_000, 40_000_000)),
 )
 
 

@@ -108,7 +108,7 @@ def test_a_record_keeps_what_metrics_show_of_a_partition() -> None:
     kept = RunFacts.from_json(json.loads(json.dumps(stored)))
     assert kept.to_json() == stored
     assert kept.units[0].id == facts.units[0].id
-    assert stored["units"][0] == [0, 0, 0.01, 0, 1089, 11, 171, 0, 0]
+    assert stored["units"][0] == [0, 0, facts.units[0].seconds, 0, 1089, 11, 171, 0, 0]
 
 
 def test_without_asking_no_partition_is_kept_but_the_worst() -> None:

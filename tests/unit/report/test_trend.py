@@ -27,7 +27,7 @@ HOUR = 3600
 FIGURES = Point._fields[2:-1]
 FACTS = RunFacts(
     sums={"bytes": 9000, "files": 41, "replayed": 700, "replayed_files": 13, "stores": 4},
-    highest={"chain": 12, "restart_start": 1.0, "restart_store": 0.23456, "seconds": 8.5, "verdict": 2},
+    highest={"chain": 12, "restart_store": 1.23456, "seconds": 8.5, "verdict": 2},
     counts={"findings": {"CORRUPT_FILE": 2, "UNKNOWN_FILE": 1}},
     checkpoint={"CODE_OF_ANOTHER_BUILD": 1},
 )
@@ -169,7 +169,12 @@ def test_a_year_of_hourly_runs_takes_less_than_100_kb_and_loses_nothing_bad() ->
 def test_the_largest_figures_fit_too() -> None:
     huge = RunFacts(
         sums=dict.fromkeys(("bytes", "files", "replayed", "replayed_files"), 2**200),
-        highest={"chain": 2**200, "restart_store": 1e300, "seconds": 4503599627370.123, "verdict": 2},
+        highest={
+            "chain": 2**200,
+            "restart_store": 1e300,
+            "seconds": 4503599627370.123,
+            "verdict": 2,
+        },
         counts={"findings": {"CORRUPT_FILE": 2**200, "UNKNOWN_FILE": 2**200}},
     )
     runs = (LastRun("r" * 250 + str(n), LATEST - 1, facts=huge) for n in range(MOST))

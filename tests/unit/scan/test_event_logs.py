@@ -33,7 +33,8 @@ def test_a_log_that_is_still_written_ends_where_it_ends() -> None:
 def test_the_parts_of_a_rolling_log_follow_each_other_by_number() -> None:
     parts = {f"events_{10 - 1 + at}_app-1": line + b"\n" for at, line in enumerate(LINES)}
     files = {f"eventlog_v2_app-1/{name}": content for name, content in parts.items()}
-    noise = {"eventlog_v2_app-1/appstatus_app-1": b"", "eventlog_v2_app-1/.events_9_app-1.crc": b"x"}
+    names = ("appstatus_app-1", ".events_9_app-1.crc")
+    noise = {f"eventlog_v2_app-1/{name}": b"x" for name in names}
     assert found(files | noise) == [(7, 4.0)]
 
 

@@ -13,8 +13,8 @@ LISTENER = "org.apache.spark.sql.streaming.StreamingQueryListener$Query"
 NOON = 1_700_000_000.0
 
 
-def event(name: str, **fields: object) -> bytes:
-    return json.dumps({"Event": name, **fields}, separators=(",", ":")).encode()
+def event(kind: str, **fields: object) -> bytes:
+    return json.dumps({"Event": kind, **fields}, separators=(",", ":")).encode()
 
 
 def stamp(second: float) -> str:
@@ -34,8 +34,8 @@ def progress(run: str, batch: int, second: float, whole: int, added: int | None)
 def header(cores: int = 4, cpus: str = "2") -> Iterator[bytes]:
     yield event("SparkListenerLogStart", **{"Spark Version": "4.3.0"})
     for executor in ("1", "2"):
-        info = {"Host": "a", "Total Cores": cores}
-        yield event("SparkListenerExecutorAdded", **{"Executor ID": executor, "Executor Info": info})
+        about = {"Executor ID": executor, "Executor Info": {"Host": "a", "Total Cores": cores}}
+        yield event("SparkListenerExecutorAdded", **about)
     properties = {"spark.task.cpus": cpus}
     yield event("SparkListenerEnvironmentUpdate", **{"Spark Properties": properties})
 
@@ -62,8 +62,9 @@ def test_a_trigger_without_a_batch_is_not_the_first() -> None:
 
 
 def test_the_second_start_of_a_process_is_warm() -> None:
-    runs = [(started(run, at), progress(run, 7, at + 1, 1000, 900)) for run, at in (("a", 0), ("b", 30))]
-    assert [restart.warm for restart in found(*sum(runs, ()))] == [False, True]
+    lines = [started("a", 0), progress("a", 7, 1, 1000, 900)]
+    lines += [started("b", 30), progress("b", 8, 31, 1000, 900)]
+    assert [restart.warm for restart in found(*lines)] == [False, True]
 
 
 def test_an_executor_that_has_left_has_no_slots() -> None:
