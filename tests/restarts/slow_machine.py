@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tools.demo.processes import wait_until
+
 RATE = 50_000_000
 _V1, _V2 = Path("/sys/fs/cgroup/blkio"), Path("/sys/fs/cgroup")
 _NAME = "statemaint-restarts"
@@ -31,6 +33,8 @@ def slow_machine(place: Path) -> Iterator[list[str]]:
         join = f'echo $$ > {group}/cgroup.procs && exec taskset -c 0 "$@"'
         yield ["sh", "-c", join, "sh"]
     finally:
+        # A JVM outlives its Python by a moment.
+        wait_until(lambda: not (group / "cgroup.procs").read_text(), seconds=30)
         group.rmdir()
 
 
