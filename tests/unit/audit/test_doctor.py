@@ -4,7 +4,6 @@ import hashlib
 import json
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 
@@ -24,6 +23,7 @@ from tests.support.checkpoints import (
     state_at,
     write_checkpoint,
 )
+from tests.support.event_logs import restart_log
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
 
@@ -72,21 +72,8 @@ def test_the_time_of_a_restart_is_a_range_now_and_after_maintenance(storage: Mem
 
 
 def restarted(seconds: float, slots: int = 2, version: int = 25) -> MemoryStorage:
-    """Returns an event log with a restart at a version, long after its files were written."""
-    at = time.time() + 60
-    stamps = [datetime.fromtimestamp(at + add, UTC).isoformat() for add in (0, seconds - 1)]
-    told = {"runId": "a", "batchId": version, "timestamp": stamps[1],
-            "durationMs": {"triggerExecution": 1000, "addBatch": 900}}  # fmt: skip
-    query = "11111111-2222-3333-4444-555555555555"
-    listener = "org.apache.spark.sql.streaming.StreamingQueryListener$Query"
-    lines = [
-        {"Event": "SparkListenerLogStart", "Spark Version": "3.5.9"},
-        {"Event": "SparkListenerExecutorAdded", "Executor Info": {"Total Cores": slots}},
-        {"Event": f"{listener}StartedEvent", "id": query, "runId": "a", "timestamp": stamps[0]},
-        {"Event": f"{listener}ProgressEvent", "progress": told},
-    ]
-    log = "\n".join(json.dumps(line, separators=(",", ":")) for line in lines)
-    return MemoryStorage({"app-1": log.encode()})
+    """Returns an event log with a restart at a version, after its files were written."""
+    return MemoryStorage({"app-1": restart_log(version, time.time() + 60, seconds, slots)})
 
 
 def test_past_restarts_correct_the_forecast(storage: MemoryStorage) -> None:

@@ -47,8 +47,10 @@ def test_all_stores_are_listed_on_request(wide: str) -> None:
 
 def test_the_last_lines_of_a_run_are_before_and_after(checkpoint: Path) -> None:
     *_, before, after = run("maintain", str(checkpoint), *TIGHT).stdout.splitlines()
-    assert re.fullmatch(r"before  50 files \(.+\); a restart reads 50 files \(.+\)", before)
-    assert re.fullmatch(r"after   22 files \(.+\); a restart reads 2 files \(.+\)", after)
+    assert re.fullmatch(
+        r"before  50 files \(.+\); a restart reads 50 files \(.+\), in .+ s", before
+    )
+    assert re.fullmatch(r"after   22 files \(.+\); a restart reads 2 files \(.+\), in .+ s", after)
 
 
 def test_a_rollback_lists_stores_and_no_files(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from io import StringIO
@@ -20,6 +21,7 @@ from statemaint.codec.rows.types import AtomicType, Field, StructType
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import NOW, delta_bytes, snapshot_bytes, state_at, write_checkpoint
 from tests.support.declared import Seen, labels, problems
+from tests.support.event_logs import restart_log
 from tests.support.paths import ROOT
 from tests.support.program import run
 from tests.support.savepoints import savepoint_on_disk
@@ -204,6 +206,13 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> list[Printed]:
         for kind, flags in (("join", ""), ("join", " --restart-within 1s"), ("lonely", ""))
     ]
     found += maintained(neglected(folder / "neglected"), file)
+    logs = folder.parent / "logs"
+    logs.mkdir()
+    (logs / "app-1").write_bytes(restart_log(25, time.time() + 60, 9.0))
+    found.append(
+        printed("doctor ROOT --event-log LOGS", ROOT=str(folder / "neglected"), LOGS=str(logs))
+    )
+    found.append(printed("policy ROOT --request-price 5", ROOT=str(folder / "neglected")))
     found.append(printed("repair ROOT --apply", ROOT=str(folder / "lonely")))
     for kind in ("join", "damaged", "rocks"):
         found.append(

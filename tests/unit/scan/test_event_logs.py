@@ -6,10 +6,10 @@ from statemaint.codec.compression.base import encode
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.scan.event_logs import past_restarts
 from statemaint.storage import MemoryStorage
-from tests.unit.codec.metadata.test_event_log import QUERY, header, progress, started
+from tests.support.event_logs import QUERY, restart_log
 
-LINES = [*header(), started("a", 0), progress("a", 7, 1.5, 2500, 2000)]
-LOG = b"\n".join(LINES) + b"\n"
+NOON = 1_700_000_000.0
+LOG = restart_log(7, NOON, 4.0)
 
 
 def found(files: dict[str, bytes]) -> list[tuple[int, float]]:
@@ -31,7 +31,9 @@ def test_a_log_that_is_still_written_ends_where_it_ends() -> None:
 
 
 def test_the_parts_of_a_rolling_log_follow_each_other_by_number() -> None:
-    parts = {f"events_{10 - 1 + at}_app-1": line + b"\n" for at, line in enumerate(LINES)}
+    parts = {
+        f"events_{10 - 1 + at}_app-1": line + b"\n" for at, line in enumerate(LOG.splitlines())
+    }
     files = {f"eventlog_v2_app-1/{name}": content for name, content in parts.items()}
     names = ("appstatus_app-1", ".events_9_app-1.crc")
     noise = {f"eventlog_v2_app-1/{name}": b"x" for name in names}
@@ -39,5 +41,5 @@ def test_the_parts_of_a_rolling_log_follow_each_other_by_number() -> None:
 
 
 def test_the_logs_of_several_applications_are_in_the_order_of_time() -> None:
-    later = b"\n".join([*header(), started("b", 60), progress("b", 9, 61, 1000, 900)])
+    later = restart_log(9, NOON + 60, 2.0)
     assert found({"app-1": later, "app-2": LOG}) == [(7, 4.0), (9, 2.0)]

@@ -1,46 +1,26 @@
 """The restarts of a query in an event log, as Spark's listeners write it."""
 
-import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from statemaint.codec.metadata.event_log import PastRestart, restarts
+from tests.support.event_logs import QUERY, event, header
+from tests.support.event_logs import progress as progress_at
+from tests.support.event_logs import started as started_at
 
-QUERY, OTHER = "9f8b3f6e-query", "another-query"
-LISTENER = "org.apache.spark.sql.streaming.StreamingQueryListener$Query"
 NOON = 1_700_000_000.0
 
 
-def event(kind: str, **fields: object) -> bytes:
-    return json.dumps({"Event": kind, **fields}, separators=(",", ":")).encode()
-
-
-def stamp(second: float) -> str:
-    return f"2023-11-14T22:{13 + int((20 + second) // 60):02}:{(20 + second) % 60:06.3f}Z"
-
-
 def started(run: str, second: float, query: str = QUERY) -> bytes:
-    return event(f"{LISTENER}StartedEvent", id=query, runId=run, name=None, timestamp=stamp(second))
+    return started_at(run, NOON + second, query)
 
 
 def progress(run: str, batch: int, second: float, whole: int, added: int | None) -> bytes:
-    took = {"triggerExecution": whole} | ({} if added is None else {"addBatch": added})
-    told = {"runId": run, "batchId": batch, "timestamp": stamp(second), "durationMs": took}
-    return event(f"{LISTENER}ProgressEvent", progress=told)
+    return progress_at(run, batch, NOON + second, whole, added)
 
 
-def header(cores: int = 4, cpus: str = "2") -> Iterator[bytes]:
-    yield event("SparkListenerLogStart", **{"Spark Version": "4.3.0"})
-    for executor in ("1", "2"):
-        about = {"Executor ID": executor, "Executor Info": {"Host": "a", "Total Cores": cores}}
-        yield event("SparkListenerExecutorAdded", **about)
-    properties = {"spark.task.cpus": cpus}
-    yield event("SparkListenerEnvironmentUpdate", **{"Spark Properties": properties})
-
-
-def found(*lines: bytes, cores: int = 4, cpus: str = "2") -> list[PastRestart]:
+def found(*lines: bytes, cores: int = 4, cpus: object = "2") -> list[PastRestart]:
     return [*restarts((*header(cores, cpus), *lines), QUERY)]
 
 
@@ -78,7 +58,7 @@ def test_an_executor_that_has_left_has_no_slots() -> None:
     [
         [],
         [started("a", 0)],
-        [started("a", 0, OTHER), progress("a", 7, 1, 1000, 900)],
+        [started("a", 0, "another-query"), progress("a", 7, 1, 1000, 900)],
         [started("a", 0), progress("b", 7, 1, 1000, 900)],
         [started("a", 0), progress("a", 0, 1, 1000, 900)],  # its first start of all
         [started("a", 0), progress("a", 7, 1, 1000, 900)[:-20]],  # a torn line
