@@ -31,9 +31,8 @@ def test_a_log_that_is_still_written_ends_where_it_ends() -> None:
 
 
 def test_the_parts_of_a_rolling_log_follow_each_other_by_number() -> None:
-    parts = {
-        f"events_{10 - 1 + at}_app-1": line + b"\n" for at, line in enumerate(LOG.splitlines())
-    }
+    lines = LOG.splitlines(keepends=True)
+    parts = {f"events_{number}_app-1": line for number, line in enumerate(lines, 9)}
     files = {f"eventlog_v2_app-1/{name}": content for name, content in parts.items()}
     names = ("appstatus_app-1", ".events_9_app-1.crc")
     noise = {f"eventlog_v2_app-1/{name}": b"x" for name in names}
