@@ -41,9 +41,9 @@ MOVED = Section(
     "Another number of partitions",
     f"From {_BEFORE} to {_AFTER} partitions, RocksDB: rows of 4 KB, which are put apart, written, "
     "and read back; *÷ 1* is by one core, which then is all that driver and JVMs have as well. "
-    "*CPU* is that of all processes, without the start of Spark's session; *peak* is the most that our process, or the largest Python worker, had "
-    "resident. Goals: 1 GB at most; a fifth of the CPU of Spark's own repartition (4.3, in place); "
-    "1.6 times as fast by two cores or workers.",
+    "*CPU* is that of all processes, without the start of Spark's session; *peak* is the most that "
+    "our process, or the largest Python worker, had resident. Goals: 1 GB at most; a fifth of the "
+    "CPU of Spark's own repartition (4.3, in place); 1.6 times as fast by two cores or workers.",
     ("state", "by", "seconds", "CPU seconds", "CPU ÷ Spark's", "÷ 1", "peak, MiB"),
 )
 _SPARK = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
