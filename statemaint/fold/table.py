@@ -88,6 +88,10 @@ class _Run:
             yield from _decoded(self.file.read(at, size), count)
             at += size
 
+    def rows(self) -> Iterator[Row]:
+        """Yields the records of a run that removes no key."""
+        return cast("Iterator[Row]", self.records())
+
 
 # A block has the lengths of its keys and values, then these; a removed key's value has -1.
 _HEAD = struct.Struct("<qq")  # the number of records, and the bytes that follow
@@ -252,7 +256,7 @@ class Spill:
         runs, held = self._runs[partition], self._rows[partition]
         if sum(run.held for run in runs) > self._held:
             return _all(runs, held)
-        rows = [*chain.from_iterable(run.records() for run in runs), *held]
+        rows = [*chain.from_iterable(run.rows() for run in runs), *held]
         rows.sort(key=itemgetter(0))
         return iter(rows)
 
@@ -271,7 +275,7 @@ def taken_by(rows: int, size: int) -> tuple[int, int]:
 
 def _all(runs: Iterable[_Run], held: Iterable[Row]) -> Iterator[Row]:
     """Merges runs and what is held, in the order of keys; of equal keys the oldest comes first."""
-    streams = [cast("Iterator[Row]", run.records()) for run in runs]
+    streams = [run.rows() for run in runs]
     return merge(*streams, held, key=itemgetter(0)) if streams else iter(held)
 
 
