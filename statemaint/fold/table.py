@@ -30,7 +30,7 @@ SPILL_HELD = 64 * 1024 * 1024
 _PER_KEY = 150
 # The rows of a `Spill` are in memory before they are written, and sorted once more.
 _TIMES = 3
-_PIECE, _BATCH = 64 * 1024, 512
+_PIECE, _BATCH = 256 * 1024, 512
 _LENGTHS = 16  # of a row in a file
 # Each run is an open file; more of them are merged into one.
 _MOST_RUNS = 32
@@ -98,11 +98,11 @@ _HEAD = struct.Struct("<qq")  # the number of records, and the bytes that follow
 
 
 def _batches(content: Iterator[Record]) -> Iterator[list[Record]]:
-    """Yields records, about 64 KiB at a time, or a single larger one."""
+    """Yields records, about 256 KiB at a time, or a single larger one."""
     count = 1
     while some := [*islice(content, count)]:
         yield some
-        size = sum(len(part) for part in chain.from_iterable(some) if part) // len(some)
+        size = sum(map(len, filter(None, chain.from_iterable(some)))) // len(some)
         count = min(_BATCH, _PIECE // (size + 1) + 1)
 
 

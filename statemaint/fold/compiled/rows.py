@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
+from threading import local
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,22 @@ from statemaint.fold.compiled.window import SLACK
 
 Row = tuple[bytes, bytes]
 _LENGTH, _BATCH = 4, 512  # rows at a time: one may have 60,000 bytes
+
+
+class _Scratch(local):
+    """What each thread keeps: the memory of a new window is cleared before it is used."""
+
+    def __init__(self) -> None:
+        self.window: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
+
+
+_SCRATCH = _Scratch()
+
+
+def _window(size: int) -> npt.NDArray[np.uint8]:
+    if len(_SCRATCH.window) < size:
+        _SCRATCH.window = np.empty(size + size // 4, np.uint8)
+    return _SCRATCH.window
 
 
 class Sums:
@@ -30,11 +47,11 @@ class Sums:
         sizes = np.fromiter(map(len, parts), np.int64, len(parts))
         # Joined to a bytearray: the loops are compiled for writable buffers.
         joined = np.frombuffer(bytearray().join((*parts, bytes(SLACK))), np.uint8)
-        window = np.empty(len(joined) + _LENGTH * len(parts), np.uint8)
-        window[-SLACK:] = 0
+        end = len(joined) - SLACK + _LENGTH * len(parts)
+        window = _window(end + SLACK)
         kernels.lay_out(joined, sizes, window)
         self._work[AT] = 0
-        kernels.pick_all(window, len(window) - SLACK, self._work, self._sums, self._key)
+        kernels.pick_all(window, end, self._work, self._sums, self._key)
 
     def passing(self, rows: Iterator[Row]) -> Iterator[list[Row]]:
         """Yields rows, many at a time, as they are added."""
