@@ -1,20 +1,21 @@
 """Rows, and the events of keys, in bounded memory and in key order.
 
 Changes collect in memory. Whenever they are too many, they are written to a temporary file as one
-*run*: the records of a delta (`codec.hdfs.records`) in the order of their keys. Reading merges the
-runs and what is in memory; of each key the newest record counts, or in `SortedEvents` all of them.
-A small state never leaves memory.
+*run*: records in the order of their keys. Reading merges the runs and what is in memory; of each
+key the newest record counts, or in `SortedEvents` all of them. A small state never leaves memory.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import struct
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import merge
+from itertools import chain, islice
 from operator import itemgetter
 from tempfile import TemporaryFile
-from typing import Self
+from typing import Self, cast
 
-from statemaint.codec.hdfs import records
 from statemaint.codec.hdfs.records import Record
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.fold.temporary import temporary_directory
@@ -29,8 +30,8 @@ SPILL_HELD = 64 * 1024 * 1024
 _PER_KEY = 150
 # The rows of a `Spill` are in memory before they are written, and sorted once more.
 _TIMES = 3
-_PIECE, _BATCH = 64 * 1024, 512
-_LENGTHS = 8  # of a row in a file
+_PIECE, _BATCH = 256 * 1024, 512
+_LENGTHS = 16  # of a row in a file
 # Each run is an open file; more of them are merged into one.
 _MOST_RUNS = 32
 
@@ -51,19 +52,18 @@ class _RunFile:
         self._file.close()
 
     def add(self, content: Iterable[Record]) -> "_Run":
-        begin = self.size
+        begin, count = self.size, 0
         with temporary_directory():
-            for piece in records.encode(content):
-                self.size += self._file.write(piece)
+            for some in _batches(iter(content)):
+                count += len(some)
+                self.size += self._file.write(_block(some))
             self._file.flush()
-        return _Run(self, begin, self.size)
+        return _Run(self, begin, self.size, count)
 
-    def pieces(self, begin: int, end: int) -> Iterator[bytes]:
-        """Yields a part; several readers share the file, so nothing moves its position."""
-        for at in range(begin, end, _PIECE):
-            with temporary_directory():
-                piece = os.pread(self._file.fileno(), min(_PIECE, end - at), at)
-            yield piece
+    def read(self, at: int, size: int) -> bytes:
+        """Returns a part; several readers share the file, so nothing moves its position."""
+        with temporary_directory():
+            return os.pread(self._file.fileno(), size, at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,55 @@ class _Run:
     file: _RunFile
     begin: int
     end: int
+    count: int
+
+    @property
+    def held(self) -> int:
+        """Returns the memory that its records take."""
+        return self.end - self.begin + self.count * _PER_KEY
 
     def records(self) -> Iterator[Record]:
-        return records.decode(self.file.pieces(self.begin, self.end))
+        at = self.begin
+        while at < self.end:
+            count, size = _HEAD.unpack(self.file.read(at, _HEAD.size))
+            at += _HEAD.size
+            yield from _decoded(self.file.read(at, size), count)
+            at += size
+
+    def rows(self) -> Iterator[Row]:
+        """Yields the records of a run that removes no key."""
+        return cast("Iterator[Row]", self.records())
+
+
+# A block has the lengths of its keys and values, then these; a removed key's value has -1.
+_HEAD = struct.Struct("<qq")  # the number of records, and the bytes that follow
+
+
+def _batches(content: Iterator[Record]) -> Iterator[list[Record]]:
+    """Yields records, about 256 KiB at a time, or a single larger one."""
+    count = 1
+    while some := [*islice(content, count)]:
+        yield some
+        size = sum(map(len, filter(None, chain.from_iterable(some)))) // len(some)
+        count = min(_BATCH, _PIECE // (size + 1) + 1)
+
+
+def _block(some: list[Record]) -> bytes:
+    parts = [*chain.from_iterable(some)]
+    sizes = array("q", [-1 if part is None else len(part) for part in parts])
+    body = sizes.tobytes() + b"".join(filter(None, parts))
+    return _HEAD.pack(len(some), len(body)) + body
+
+
+def _decoded(block: bytes, count: int) -> Iterator[Record]:
+    sizes = array("q")
+    at = 2 * count * sizes.itemsize
+    sizes.frombytes(block[:at])
+    for key, value in zip(sizes[::2], sizes[1::2], strict=True):
+        middle = at + key
+        end = middle + max(value, 0)
+        yield block[at:middle], block[middle:end] if value >= 0 else None
+        at = end
 
 
 class _Sorted:
@@ -187,15 +233,17 @@ class Spill:
         """Returns the bytes in the file."""
         return self._file.size
 
-    def add(self, partition: int, row: Row) -> None:
-        self._rows[partition].append(row)
-        self._size += len(row[0]) + len(row[1]) + _PER_KEY
+    def add(self, partitions: Iterable[int], rows: Sequence[Row]) -> None:
+        """Adds some rows, each to a partition."""
+        for partition, row in zip(partitions, rows, strict=True):
+            self._rows[partition].append(row)
+        self._size += sum(map(len, chain.from_iterable(rows))) + len(rows) * _PER_KEY
         if self._size > self._held:
             self._sort()
-            for rows, runs in zip(self._rows, self._runs, strict=True):
-                if rows:
-                    runs.append(self._file.add(rows))
-                    rows.clear()
+            for held, runs in zip(self._rows, self._runs, strict=True):
+                if held:
+                    runs.append(self._file.add(held))
+                    held.clear()
             self._size = 0
 
     def end(self) -> list[StateDigest]:
@@ -205,7 +253,12 @@ class Spill:
 
     def rows(self, partition: int) -> Iterator[Row]:
         """Yields a partition's rows in the order of their keys, once all are added."""
-        return _all(self._runs[partition], self._rows[partition])
+        runs, held = self._runs[partition], self._rows[partition]
+        if sum(run.held for run in runs) > self._held:
+            return _all(runs, held)
+        rows = [*chain.from_iterable(run.rows() for run in runs), *held]
+        rows.sort(key=itemgetter(0))
+        return iter(rows)
 
     def _sort(self) -> None:
         for rows, sums in zip(self._rows, self._sums, strict=True):
@@ -222,7 +275,7 @@ def taken_by(rows: int, size: int) -> tuple[int, int]:
 
 def _all(runs: Iterable[_Run], held: Iterable[Row]) -> Iterator[Row]:
     """Merges runs and what is held, in the order of keys; of equal keys the oldest comes first."""
-    streams = [records.snapshot_rows(run.records()) for run in runs]
+    streams = [run.rows() for run in runs]
     return merge(*streams, held, key=itemgetter(0)) if streams else iter(held)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
 from operator import add
 from typing import Any
 
@@ -19,7 +19,6 @@ from statemaint.codec.compression.base import encode
 from statemaint.codec.hdfs import records
 from statemaint.codec.integrity import row_checksum
 from statemaint.codec.integrity.digest import StateDigest
-from statemaint.codec.rows.murmur3 import pmod
 from statemaint.codec.rows.rocks_row import key_codec, rows_in, value_of
 from statemaint.codec.rows.state_row import NoPrefix, PrefixScan, RowLayout, Wrapping
 from statemaint.errors import CodecError, DamagedError, UnsupportedError, in_file
@@ -89,8 +88,7 @@ def spilled(
                 sums = Sums(source.key)
                 for targets, rows in routed(shuffle, store, state):
                     sums.add(rows)
-                    for target, row in zip(targets, rows, strict=True):
-                        spill.add(target, row)
+                    spill.add(targets, rows)
                 read.append(sums.digest())
         digests = spill.end()
         must_equal(shuffle.sources[0][0].id.directory, reduce(add, digests), reduce(add, read))
@@ -139,23 +137,27 @@ def _placer(shuffle: Shuffle, store: Store) -> Callable[[str | None, list[Row]],
     """Returns the function that gives the number of the target of each row of a family."""
     if not shuffle.keys:
         return lambda _, rows: repeat(0, len(rows))
+    import numpy as np  # noqa: PLC0415 -- large, as are the loops
+
     from statemaint.savepoint.hashes import hasher  # noqa: PLC0415
 
     old, new = len(shuffle.sources), len(shuffle.targets)
     hashers = {family: hasher(key) for family, key in shuffle.keys.items()}
 
     def place(family: str | None, rows: list[Row]) -> Iterable[int]:
-        hashes = hashers[family]([key for key, _ in rows])
-        for hashed in hashes:
-            if (partition := pmod(hashed, old)) != store.id.partition:
-                detail = (
-                    f"has a row that belongs to partition {partition} by the hash of its key; no "
-                    "savepoint of other partitions can be made of it. `verify --deep` says how "
-                    "many such rows there are"
-                )
-                code = FindingCode.WRONG_PARTITION.value
-                raise DamagedError(store.id.directory, detail, code=code)
-        return [pmod(hashed, new) for hashed in hashes]
+        hashes = np.asarray(hashers[family]([key for key, _ in rows]))
+        places = hashes % old  # as `pmod`
+        wrong = places[places != store.id.partition]
+        if len(wrong):
+            detail = (
+                f"has a row that belongs to partition {wrong[0]} by the hash of its key; no "
+                "savepoint of other partitions can be made of it. `verify --deep` says how "
+                "many such rows there are"
+            )
+            code = FindingCode.WRONG_PARTITION.value
+            raise DamagedError(store.id.directory, detail, code=code)
+        found: list[int] = (hashes % new).tolist()
+        return found
 
     return place
 
@@ -209,13 +211,8 @@ def _snapshot(rows: Iterator[Row], source: Source, version: int) -> Pieces:
     from statemaint.fold.compiled.rows import Sums  # noqa: PLC0415
 
     sums = Sums(source.key)
-
-    def summed() -> Iterator[Row]:
-        while some := [*islice(rows, _BATCH)]:
-            sums.add(some)
-            yield from some
-
-    for piece in encode(source.compression, records.encode(summed())):
+    summed = chain.from_iterable(sums.passing(rows))
+    for piece in encode(source.compression, records.encode(summed)):
         yield version, piece
     return {version: sums.digest()}
 

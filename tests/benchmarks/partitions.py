@@ -10,7 +10,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -39,10 +40,10 @@ _VALUE = "concat_ws('', transform(sequence(1, 32), one -> sha2(concat_ws(',', id
 MOVED = Section(
     "Another number of partitions",
     f"From {_BEFORE} to {_AFTER} partitions, RocksDB: rows of 4 KB, which are put apart, written, "
-    "and read back; *÷ 1* is by one core. *CPU* is that of all processes, without the start of "
-    "Spark's session; *peak* is the most that our process, or the largest Python worker, had "
-    "resident. Goals: 1 GB at most; a fifth of the CPU of Spark's own repartition (4.3, in place); "
-    "1.6 times as fast by two cores or workers.",
+    "and read back; *÷ 1* is by one core, which then is all that driver and JVMs have as well. "
+    "*CPU* is that of all processes, without the start of Spark's session; *peak* is the most that "
+    "our process, or the largest Python worker, had resident. Goals: 1 GB at most; a fifth of the "
+    "CPU of Spark's own repartition (4.3, in place); 1.6 times as fast by two cores or workers.",
     ("state", "by", "seconds", "CPU seconds", "CPU ÷ Spark's", "÷ 1", "peak, MiB"),
 )
 _SPARK = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
@@ -73,10 +74,15 @@ def main(sizes: tuple[float, ...], folder: Path, *, write: bool) -> None:
 def _measure(results: Results, state: Path, name: str, *, spread: bool) -> None:
     """Measures each way; those of a fleet's Spark only where it is `spread`, too."""
     took = {SPARKS: _moved("spark", "local[2]", state), OURS: _moved("ours", "", state)}
-    for master in ("local[1]", "local[2]") if spread else ():
-        took[f"{OURS}, {master}"] = _moved("exchange", master, state)
+    for number in (1, 2) if spread else ():
+        with _cores(number):
+            took[f"{OURS}, local[{number}]"] = _moved("exchange", f"local[{number}]", state)
     for workers in (1, 2) if spread else ():
-        with TemporaryDirectory() as place, cluster(workers, Path(place), _SPARK) as running:
+        with (
+            TemporaryDirectory() as place,
+            _cores(workers),
+            cluster(workers, Path(place), _SPARK) as running,
+        ):
             by = f"{OURS}, cluster of {workers}"
             took[by] = _moved("exchange", running.master, state, *running.pids)
     for by, one in took.items():
@@ -87,6 +93,17 @@ def _measure(results: Results, state: Path, name: str, *, spread: bool) -> None:
             times(one["cpu"] / took[SPARKS]["cpu"]),
             times(alone["seconds"] / one["seconds"]) if alone else "", f"{one['peak']:,.0f}",
         )  # fmt: skip
+
+
+@contextmanager
+def _cores(number: int) -> Iterator[None]:
+    """Gives all that is started meanwhile so many cores: a JVM uses more than its tasks need."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(before)[:number])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def _moved(way: str, master: str, state: Path, *pids: int) -> Mapping[str, float]:

@@ -1,7 +1,8 @@
 """Digests of rows in Python objects, by the compiled loop."""
 
-import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+from threading import local
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,24 @@ from statemaint.fold.compiled.kernels import records as kernels
 from statemaint.fold.compiled.kernels.records import AT, CHECKED, SNAPSHOT, WORK
 from statemaint.fold.compiled.window import SLACK
 
-_pack = struct.Struct(">I").pack
+Row = tuple[bytes, bytes]
+_LENGTH, _BATCH = 4, 512  # rows at a time: one may have 60,000 bytes
+
+
+class _Scratch(local):
+    """What each thread keeps: the memory of a new window is cleared before it is used."""
+
+    def __init__(self) -> None:
+        self.window: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
+
+
+_SCRATCH = _Scratch()
+
+
+def _window(size: int) -> npt.NDArray[np.uint8]:
+    if len(_SCRATCH.window) < size:
+        _SCRATCH.window = np.empty(size + size // 4, np.uint8)
+    return _SCRATCH.window
 
 
 class Sums:
@@ -23,15 +41,23 @@ class Sums:
         self._work[SNAPSHOT], self._work[CHECKED] = 1, 0
         self._sums: npt.NDArray[np.uint64] = np.zeros((2, 4), np.uint64)
 
-    def add(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
+    def add(self, rows: Sequence[Row]) -> None:
         """Adds rows, each key once."""
-        parts = [part for key, value in rows
-                 for part in (_pack(len(key)), key, _pack(len(value)), value)]  # fmt: skip
-        parts.append(bytes(SLACK))
-        # Joined to a bytearray: the loop is compiled for writable buffers.
-        joined = np.frombuffer(bytearray().join(parts), np.uint8)
+        parts = [*chain.from_iterable(rows)]
+        sizes = np.fromiter(map(len, parts), np.int64, len(parts))
+        # Joined to a bytearray: the loops are compiled for writable buffers.
+        joined = np.frombuffer(bytearray().join((*parts, bytes(SLACK))), np.uint8)
+        end = len(joined) - SLACK + _LENGTH * len(parts)
+        window = _window(end + SLACK)
+        kernels.lay_out(joined, sizes, window)
         self._work[AT] = 0
-        kernels.pick_all(joined, len(joined) - SLACK, self._work, self._sums, self._key)
+        kernels.pick_all(window, end, self._work, self._sums, self._key)
+
+    def passing(self, rows: Iterator[Row]) -> Iterator[list[Row]]:
+        """Yields rows, many at a time, as they are added."""
+        while some := [*islice(rows, _BATCH)]:
+            self.add(some)
+            yield some
 
     def digest(self) -> StateDigest:
         """Returns the digest of all rows so far."""

@@ -192,6 +192,21 @@ class Database:
             finally:
                 self._twin = None
 
+    def filled(self, rows: Iterator[Row], key: bytes, *, counted: bool) -> KnownRows:
+        """Fills an empty database with rows in key order; returns their digest.
+
+        Their families are only known if they are `counted`.
+        """
+        from statemaint.fold.compiled.rows import Sums  # noqa: PLC0415 -- numba is large
+
+        sums, counts = Sums(key), Counter[bytes]()
+        batches = sums.passing(rows)
+        batches = _counted(batches, counts) if counted else batches
+        rows = chain.from_iterable(batches)
+        if first := next(rows, None):
+            self.ingest(chain((first,), rows))
+        return KnownRows(sums.digest(), counts)
+
     def ingest(self, rows: Iterable[Change]) -> None:
         """Fills an empty database with at least one row, in key order.
 
@@ -249,7 +264,7 @@ class Database:
     def totals(self, key: bytes, families: ZipMetadata, *, compiled: bool) -> RowTotals:
         """Digests and counts all rows; only the families of the metadata are used."""
         counts: Counter[bytes] = Counter()
-        rows = self._counted(counts) if families.families else self.rows()
+        rows = _counted(self.rows(), counts) if families.families else self.rows()
         if not compiled:
             digest = clear_digest(chain.from_iterable(rows), key)
             return KnownRows(digest, counts).totals(families)
@@ -260,10 +275,11 @@ class Database:
             sums.add(batch)
         return KnownRows(sums.digest(), counts).totals(families)
 
-    def _counted(self, counts: Counter[bytes]) -> Iterator[list[Row]]:
-        for batch in self.rows():
-            counts.update([row[0][: _FAMILY.size] for row in batch])
-            yield batch
+
+def _counted(batches: Iterator[list[Row]], counts: Counter[bytes]) -> Iterator[list[Row]]:
+    for batch in batches:
+        counts.update([row[0][: _FAMILY.size] for row in batch])
+        yield batch
 
 
 def _must_end(rows: RdictIter, last: bytes | None) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain as chained
 from pathlib import Path
 from uuid import uuid4
 
@@ -138,9 +137,8 @@ def build_rows(
     """
     delimiter = like.delimiter if like else None
     with opened(path, workdir, delimiter, create=True) as database:
-        if first := next(rows, None):
-            database.ingest(chained((first,), rows))
-        fold = Folded(source, None, Pending(database, like), path, LIMITS.compiled)
+        known = database.filled(rows, source.key, counted=bool(like and like.metadata.families))
+        fold = Folded(source, None, Pending(database, like), path, LIMITS.compiled, known)
         return _saved(fold, Chain(version, None, ()), workdir, reuse=False)
 
 

@@ -74,4 +74,4 @@ def test_a_skew_has_the_largest_and_the_median_partition() -> None:
 
 def test_rows_spill_once_memory_has_no_room_for_them() -> None:
     assert taken_by(10, 1000)[1] == 0
-    assert taken_by(1000, SPILL_HELD) == (3 * SPILL_HELD, SPILL_HELD + 8000)
+    assert taken_by(1000, SPILL_HELD) == (3 * SPILL_HELD, SPILL_HELD + 16_000)

@@ -121,7 +121,7 @@ def test_a_spill_gives_back_every_row_once_in_order(
 ) -> None:
     with Spill(partitions, bytes(16), held) as spill:
         for number, row in enumerate(rows.items()):
-            spill.add(number % partitions, row)
+            spill.add([number % partitions], [row])
         digests = spill.end()
         found = [[*spill.rows(one)] for one in range(partitions)]
     assert [one.rows for one in digests] == [len(one) for one in found]

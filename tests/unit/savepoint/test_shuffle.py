@@ -57,8 +57,7 @@ def test_rows_are_all_there_each_in_its_place(
         for number in range(old):
             placed = [row for row in rows.items() if key.partition(row[0], old) == number]
             for targets, some in routed(work, store(number), State(iter(placed), {})):
-                for one, row in zip(targets, some, strict=True):
-                    spill.add(one, row)
+                spill.add(targets, some)
         spill.end()
         found = [[*spill.rows(number)] for number in range(new)]
     back = converter(shape, HDFS, layout)

@@ -217,6 +217,18 @@ def pick_all(window, end, work, sums, key):
 
 
 @compiled
+def lay_out(joined, sizes, window):
+    """Puts keys and values that are joined into a window, each after its length."""
+    start, at = 0, 0
+    for number in range(sizes.shape[0]):
+        size = sizes[number]
+        swapped = (size & 0xFF) << 24 | (size & 0xFF00) << 8 | (size >> 8) & 0xFF00 | size >> 24
+        store32(window, at, uint32(swapped))
+        copy(window, at + 4, joined, start, size)
+        start, at = start + size, at + 4 + size
+
+
+@compiled
 def _keep(window, starts, sizes, fates, count, runs, counts, sums, key, lows, highs):
     """Digests some records and adds them to the runs of their outputs."""
     siphash_rows(window, starts, sizes, count, key, lows, highs)
