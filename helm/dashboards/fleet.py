@@ -69,7 +69,7 @@ def _numbers() -> list[Panel]:
             alarm=1,
         ),
         number(
-            Text("Slowest restart", "Estimated, of the query that takes longest.", "s"),
+            Text("Slowest restart", "Forecast, of the query that takes longest.", "s"),
             f"max({of_query('restart_seconds')})",
             alarm=SLOW_RESTART,
         ),

@@ -37,7 +37,7 @@ def partition() -> Board:
 def _numbers() -> list[Panel]:
     return [
         number(
-            Text("Slowest restart", "Of the chosen partitions; an estimate.", "s"),
+            Text("Slowest load", "Of the chosen partitions, by one slot; a forecast.", "s"),
             f"max({of_partition('restart_seconds')})",
             alarm=SLOW_RESTART,
         ),

@@ -42,7 +42,7 @@ def _numbers() -> list[Panel]:
     return [
         broken(),
         number(
-            Text("Restart takes", "To load the state; an estimate.", "s"),
+            Text("Restart takes", "At most, in a new process; a forecast.", "s"),
             f"max({of_query('restart_seconds')})",
             alarm=SLOW_RESTART,
         ),
@@ -87,8 +87,11 @@ def _restarts() -> list[Panel]:
         .height(10)
         .span(16),
         series(
-            Text("Restart time", "Estimated from the files and bytes to read.", "s"),
-            {"{{query}}": of_query("restart_seconds")},
+            Text("Restart time", "Forecast, at most, in a new process; limit: restart_within.", "s"),
+            {
+                "{{query}}": of_query("restart_seconds"),
+                "{{query}} limit": f"{of_query('restart_limit_seconds')} > 0",
+            },
             alarm=SLOW_RESTART,
         ),
         series(
