@@ -250,7 +250,7 @@ ALERTS = (
         _max("restart_seconds") + " > 300" + _unless(_HALTED, _LONG, _LIMITED),
         WARNING,
         f"{_QUERY}: a restart is forecast to take up to {_AGE}",
-        "The chains are short, so the state itself is large for its slots, or one partition is. More "
+        "The chains are short, so the state is large for its slots, or one partition is. More "
         "slots, more partitions or RocksDB make a restart faster; maintenance cannot.",
         "30m",
         group="state",

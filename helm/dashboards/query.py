@@ -87,7 +87,7 @@ def _restarts() -> list[Panel]:
         .height(10)
         .span(16),
         series(
-            Text("Restart time", "Forecast, at most, in a new process; limit: restart_within.", "s"),
+            Text("Restart time", "Forecast, at most, in a new process, and its limit.", "s"),
             {
                 "{{query}}": of_query("restart_seconds"),
                 "{{query}} limit": f"{of_query('restart_limit_seconds')} > 0",

@@ -195,7 +195,7 @@ PARTITION = (
     _partition("partition_chain_length",
                "How many deltas does its worst store replay? NaN if it fails.", "deltas",
                fact="chain"),
-    _partition("partition_restart_seconds", "How long does one slot need to load it? A forecast.", _S,
+    _partition("partition_restart_seconds", "How long does a slot need to load it? A forecast.", _S,
                fact="seconds"),
     _partition("partition_restart_bytes", "How much does its restart read?", _B,
                fact="replay_bytes"),
