@@ -26,7 +26,8 @@ Matrix = NDArray[np.float64]
 NAMES = {"hdfs": Provider.HDFS_BACKED, "rocksdb": Provider.ROCKSDB}
 _MODULE = ROOT / "statemaint" / "model" / "restart_costs.py"
 _ROUNDS = 5000
-_WITHIN = 0.95  # of the points: more than nine of ten, since a fit is better than what follows
+# More than nine of ten points, since a fit is better than what follows, and no less than a third.
+_WITHIN, _LEAST = 0.95, 1 / 3
 # Within ever smaller weights, a point far off the others' line is an accident of the machine.
 _REWEIGHTED, _ACCIDENT = 5, 0.25
 
@@ -46,7 +47,7 @@ def fit(lines: Sequence[Line], like: Costs | None = None) -> Costs:
         start, factor = _robust(np.stack([rows[:, 0], rows[:, 1:] @ slopes], axis=1), seconds)
         found = np.concatenate([[start], factor * slopes])
     errors = np.maximum(rows @ found / seconds, seconds / (rows @ found)) - 1
-    error = max(float(np.quantile(errors, _WITHIN)), like.error if like else 0.0)
+    error = max(float(np.quantile(errors, _WITHIN)), like.error if like else _LEAST)
     return Costs(*map(float, found), error)
 
 
