@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 
+import numpy as np
 import pytest
 from numpy.random import default_rng
 
@@ -36,7 +37,7 @@ def test_the_fit_finds_the_costs_that_the_points_were_made_with() -> None:
     assert found.start == pytest.approx(_TRUE.start, rel=0.01)
     assert found.change_records == pytest.approx(_TRUE.change_records, rel=0.02)
     assert found.change_files == pytest.approx(_TRUE.change_files, rel=0.02)
-    assert found.error < 0.01
+    assert found.error == pytest.approx(1 / 3), "however well it fits"
 
 
 def test_noise_and_an_accident_leave_the_fit_within_its_error() -> None:
@@ -46,8 +47,16 @@ def test_noise_and_an_accident_leave_the_fit_within_its_error() -> None:
     lines[7]["seconds"] = [40.0]
     found = fit(lines)
     assert found.start == pytest.approx(_TRUE.start, rel=0.1)
-    assert 0.05 < found.error < 0.3
+    assert found.error == pytest.approx(1 / 3)
     assert all(value >= 0 for value in asdict(found).values())
+
+
+def test_a_range_covers_nineteen_of_twenty_points() -> None:
+    rng = default_rng(6)
+    noise = np.exp(0.25 * rng.standard_normal(60))
+    shapes = grid("hdfs", 60, 1)
+    found = fit([_line(shape, _TRUE, by) for shape, by in zip(shapes, noise, strict=True)])
+    assert 1 / 3 < found.error < 1
 
 
 def test_cold_points_fit_a_start_and_a_factor_of_the_warm_costs() -> None:
