@@ -118,8 +118,9 @@ def _print(  # noqa: PLR0913, PLR0917 -- what it shows
         f"{duration(round(every))}; "
         f"restarts in {counted(history.forecast.slots, 'slot')}"
     )
-    costs = (number("cost", lambda row: f"{_cost(row, price):,.2f}"),) if price else ()
-    columns = (*_COLUMNS, *costs)
+    columns = _COLUMNS
+    if price:
+        columns += (number("cost", lambda row: f"{_cost(row, price):,.2f}"),)
     tables.print_table(columns, tables.rows_of(columns, trials))
     if ledger.runs:
         tables.print_line(

@@ -80,7 +80,7 @@ class Costs:
 
     def times(self, factor: float) -> "Costs":
         *seconds, error = astuple(self)
-        return Costs(*(factor * each for each in seconds), error)
+        return Costs(*(factor * each for each in seconds), error=error)
 
     def of(self, work: Work) -> float:
         """Returns the seconds of some work in one slot, without the start."""

@@ -100,7 +100,7 @@ class _Log:
         told = _dict(event, "progress")
         run, took = self.runs.get(str(told.get("runId"))), _dict(told, "durationMs")
         batch, began = told.get("batchId"), _time(told.get("timestamp"))
-        times = (took.get("addBatch"), took.get("triggerExecution"))
+        times: tuple[Any, Any] = (took.get("addBatch"), took.get("triggerExecution"))
         if run is None or began is None or not all(type(each) is int for each in (batch, *times)):
             return  # of another query, or of a trigger without a batch
         added, whole = (each / _MILLIS for each in times)

@@ -1,6 +1,6 @@
 """Runs a query and restarts it twice in one Spark with an event log: prints the seconds of each.
 
-    python -m tests.systems.spark.logged_query CHECKPOINT LOGS [KEY=VALUE ...]
+python -m tests.systems.spark.logged_query CHECKPOINT LOGS [KEY=VALUE ...]
 """
 
 import json

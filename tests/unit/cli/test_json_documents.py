@@ -18,6 +18,9 @@ from statemaint.cli.main import program
 from statemaint.cli.messages import Settings, in_force
 from statemaint.cli.queries import _say
 from statemaint.codec.rows.types import AtomicType, Field, StructType
+from statemaint.model.verdict import Verdict
+from statemaint.records.runs import TREND
+from statemaint.report.trend import Point, Trend
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import NOW, delta_bytes, snapshot_bytes, state_at, write_checkpoint
 from tests.support.declared import Seen, labels, problems
@@ -212,6 +215,8 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> list[Printed]:
     found.append(
         printed("doctor ROOT --event-log LOGS", ROOT=str(folder / "neglected"), LOGS=str(logs))
     )
+    hourly = Trend(tuple(Point(3600.0 * hour, Verdict.HEALTHY) for hour in range(3)))
+    (folder / "neglected" / TREND).write_text(json.dumps(hourly.to_json()))
     found.append(printed("policy ROOT --request-price 5", ROOT=str(folder / "neglected")))
     found.append(printed("repair ROOT --apply", ROOT=str(folder / "lonely")))
     for kind in ("join", "damaged", "rocks"):

@@ -141,13 +141,13 @@ def test_what_is_due_keeps_the_limit_and_nothing_is_due_again(
 ) -> None:
     stores = [_made(part, base, deltas, size) for part, (base, size) in enumerate(shapes)]
     target = deltas + 1
-    forecast = Forecast(slots=slots)
+    seen = checkpoint(*stores, batches=range(target))
+    forecast = Forecast.of(seen, slots)
     now, least = (
         forecast.seconds(load).high
         for load in (forecast.load(stores, target), forecast.least(stores, target))
     )
     limit = least + share * (now - least)
-    seen = checkpoint(*stores, batches=range(target))
     policy = Policy(restart_within=limit, restart_slots=slots)
     cut = snapshots_from(seen, stores, policy, target)
     due = {it.id for it in stores if replay_seconds(it, _chain(it, target)) >= cut}
