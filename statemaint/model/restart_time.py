@@ -7,7 +7,7 @@ restarts (`restart_costs`). Far storage adds the latency of the requests that Sp
 """
 
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
@@ -79,8 +79,8 @@ class Costs:
         return min(1 + self.error, _WIDEST)
 
     def times(self, factor: float) -> "Costs":
-        *seconds, error = astuple(self)
-        return Costs(*(factor * each for each in seconds), error=error)
+        seconds = {name: factor * getattr(self, name) for name in ("start", *QUANTITIES)}
+        return replace(self, **seconds)
 
     def of(self, work: Work) -> float:
         """Returns the seconds of some work in one slot, without the start."""

@@ -48,7 +48,7 @@ def fit(lines: Sequence[Line], like: Costs | None = None) -> Costs:
         found = np.concatenate([[start], factor * slopes])
     errors = np.maximum(rows @ found / seconds, seconds / (rows @ found)) - 1
     error = max(float(np.quantile(errors, _WITHIN)), like.error if like else _LEAST)
-    return Costs(*map(float, found), error=error)
+    return Costs(**dict(zip(("start", *QUANTITIES), map(float, found), strict=True)), error=error)
 
 
 def _robust(rows: Matrix, seconds: Matrix) -> Matrix:

@@ -124,6 +124,17 @@ def neglected(root: Path, *, lost: str = "", spoilt: str = "") -> str:
     return str(root)
 
 
+def by_history(root: Path) -> Iterator[Printed]:
+    """Yields what depends on past restarts of a query, and on its past runs."""
+    logs = root.parent.parent / "logs"
+    logs.mkdir()
+    (logs / "app-1").write_bytes(restart_log(25, time.time() + 60, 9.0))
+    yield printed("doctor ROOT --event-log LOGS", ROOT=str(root), LOGS=str(logs))
+    hourly = Trend(tuple(Point(3600.0 * hour, Verdict.HEALTHY) for hour in range(3)))
+    (root / TREND).write_text(json.dumps(hourly.to_json()))
+    yield printed("policy ROOT --request-price 5", ROOT=str(root))
+
+
 def damaged_copy(root: Path, to: Path) -> str:
     shutil.copytree(root, to)
     (to / "state/0/1/left-keyToNumValues/9.delta").write_bytes(b"LZ4Block")
@@ -209,15 +220,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> list[Printed]:
         for kind, flags in (("join", ""), ("join", " --restart-within 1s"), ("lonely", ""))
     ]
     found += maintained(neglected(folder / "neglected"), file)
-    logs = folder.parent / "logs"
-    logs.mkdir()
-    (logs / "app-1").write_bytes(restart_log(25, time.time() + 60, 9.0))
-    found.append(
-        printed("doctor ROOT --event-log LOGS", ROOT=str(folder / "neglected"), LOGS=str(logs))
-    )
-    hourly = Trend(tuple(Point(3600.0 * hour, Verdict.HEALTHY) for hour in range(3)))
-    (folder / "neglected" / TREND).write_text(json.dumps(hourly.to_json()))
-    found.append(printed("policy ROOT --request-price 5", ROOT=str(folder / "neglected")))
+    found += by_history(folder / "neglected")
     found.append(printed("repair ROOT --apply", ROOT=str(folder / "lonely")))
     for kind in ("join", "damaged", "rocks"):
         found.append(
