@@ -221,10 +221,11 @@ def _chain(diagnosis: Diagnosis) -> str:
 
 
 def _time(load: Load, diagnosis: Diagnosis) -> str:
-    forecast, after = diagnosis.forecast, diagnosis.load_after
-    later = f"; after `maintain` {forecast.seconds(after)}" if after != load else ""
+    forecast = diagnosis.forecast
+    now, after = (str(forecast.seconds(it)) for it in (load, diagnosis.load_after))
+    later = f"; after `maintain` {after}" if after != now else ""
     return (
-        f"restarts in {forecast.seconds(load)}{later} (Spark {forecast.spark}, "
+        f"restarts in {now}{later} (Spark {forecast.spark}, "
         f"{counted(forecast.slots, 'slot')}, new process; {forecast.seconds(load, warm=True)} in a "
         "running one)"
     )
