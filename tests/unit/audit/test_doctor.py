@@ -55,12 +55,15 @@ def test_a_maintained_one_has_nothing_to_do(storage: MemoryStorage) -> None:
 
 def test_the_time_of_a_restart_is_a_range_now_and_after_maintenance(storage: MemoryStorage) -> None:
     found = doctor(storage, slots=2)
+    # The checkpoint is small: only a slow computer shows the difference.
+    found = replace(found, forecast=replace(found.forecast, percent=10_000))
     assert found.load
     now, after = (found.forecast.seconds(load) for load in (found.load, found.load_after))
     warm = found.forecast.seconds(found.load, warm=True)
     assert after.high < now.high
-    assert said(storage, slots=2)["time"] == (
-        f"restarts in {now}; after `maintain` {after} (Spark 3.5.9, 2 slots, new process; "
+    (text,) = (line for line in lines(found) if line.startswith("time:"))
+    assert text == (
+        f"time:     restarts in {now}; after `maintain` {after} (Spark 3.5.9, 2 slots, new process; "
         f"{warm} in a running one)"
     )
     shown = doctor_json(found)["restart_forecast"]
@@ -74,6 +77,10 @@ def test_the_time_of_a_restart_is_a_range_now_and_after_maintenance(storage: Mem
 def restarted(seconds: float, slots: int = 2, version: int = 25) -> MemoryStorage:
     """Returns an event log with a restart at a version, after its files were written."""
     return MemoryStorage({"app-1": restart_log(version, time.time() + 60, seconds, slots)})
+
+
+def test_the_time_after_maintenance_is_shown_where_it_differs(storage: MemoryStorage) -> None:
+    assert "; after" not in said(storage)["time"]
 
 
 def test_past_restarts_correct_the_forecast(storage: MemoryStorage) -> None:
