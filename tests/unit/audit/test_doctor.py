@@ -56,15 +56,15 @@ def test_a_maintained_one_has_nothing_to_do(storage: MemoryStorage) -> None:
 def test_the_time_of_a_restart_is_a_range_now_and_after_maintenance(storage: MemoryStorage) -> None:
     found = doctor(storage, slots=2)
     # The checkpoint is small: only a slow computer shows the difference.
-    found = replace(found, forecast=replace(found.forecast, percent=10_000))
+    found = replace(found, forecast=replace(found.forecast, percent=1_000_000))
     assert found.load
     now, after = (found.forecast.seconds(load) for load in (found.load, found.load_after))
     warm = found.forecast.seconds(found.load, warm=True)
     assert after.high < now.high
     (text,) = (line for line in lines(found) if line.startswith("time:"))
     assert text == (
-        f"time:     restarts in {now}; after `maintain` {after} (Spark 3.5.9, 2 slots, new process; "
-        f"{warm} in a running one)"
+        f"time:     restarts in {now}; after `maintain` {after} (Spark 3.5.9, 2 slots, new "
+        f"process; {warm} in a running one)"
     )
     shown = doctor_json(found)["restart_forecast"]
     assert shown["seconds"] == (now.low, now.high)
