@@ -45,10 +45,8 @@ _SAME = (
     (r"\b\d{8}T\d{6}Z-[0-9a-f]{8}\b", "20260131T120000Z-0a1b2c3d"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "2026-01-31 12:00:00"),
     (r"(12:00:00 +)\d+\.\d\b", r"\g<1>0.4"),
-    (r"\b\d+\.\d+ s\b|(?<=\bin )\d+ s\b", "0.4 s"),
-    (r"\b\d+(\.\d+)? [kMG]B a second", "90.0 MB a second"),
-    (r"\bin \d+ slots?\b", "in 2 slots"),
-    (r"\bread in \d+\.\d+ s\b", "read in 0.01 s"),
+    # But for a forecast, whose numbers are the same everywhere.
+    (r"(?<!\bto )(?<!\bto\n {10})\b\d+\.\d+ s\b|(?<=\bin )\d+ s\b", "0.4 s"),
 )
 
 
