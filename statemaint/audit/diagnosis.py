@@ -44,7 +44,7 @@ class Diagnosis(Displayed):
     # Why `maintain` with the default policy would write no snapshot for the longest chain.
     waits: tuple[str, ...] = ()
     forecast: Forecast = NO_FORECAST
-    past: tuple[PastRestart, ...] = ()  # the restarts in its event logs
+    past: tuple[PastRestart, ...] | None = None  # the restarts in event logs, if any were read
     ratios: tuple[float, ...] = ()  # of those whose files are still there, to the forecast
     versions_checked: int = 0  # retained versions that passed, counted per store
 

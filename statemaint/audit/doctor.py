@@ -46,6 +46,7 @@ def doctor(
 
     Raises:
         NotACheckpointError: when there is none.
+        ConfigError: when there is no event log.
         UnsupportedError: when it is of a kind that cannot be read.
         StorageError: when anything could not be listed or read.
     """
@@ -56,11 +57,11 @@ def doctor(
     longest = max(
         _newest(checkpoint), key=lambda pair: (len(pair[1].deltas), pair[1].size), default=None
     )
-    past = past_restarts(event_logs, checkpoint.query_id) if event_logs else ()
-    slots = slots or next((it.slots for it in reversed(past) if it.slots), SLOTS)
+    past = past_restarts(event_logs, checkpoint.query_id) if event_logs else None
+    slots = slots or next((it.slots for it in reversed(past or ()) if it.slots), SLOTS)
     forecast = Forecast.of(with_record_size(reading, checkpoint), slots)
     forecast = replace(forecast, spark=past[-1].spark) if past else forecast
-    ratios = tuple(compared(forecast, checkpoint, past))
+    ratios = tuple(compared(forecast, checkpoint, past or ()))
     loadable = tuple(_loadable(checkpoint, verified.findings))
     store, chain = longest or (None, None)
     return Diagnosis(

@@ -1,7 +1,7 @@
 """`doctor`: whether the query can restart, in a dozen lines."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, astuple
 from typing import Any
 
@@ -15,13 +15,14 @@ from statemaint.cli.options import as_json, uri, workers_flag
 from statemaint.cli.output import Json, print_result
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, number
+from statemaint.codec.metadata.event_log import PastRestart
 from statemaint.model.checkpoint import Provider
 from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_of
 from statemaint.model.restart_time import SLOTS, Load, work_of
 from statemaint.model.verdict import Looked
 from statemaint.report.to_json import fields_json, findings_json, id_json, verdict_json
-from statemaint.storage import open_storage
+from statemaint.storage import ReadOnly, open_storage
 from statemaint.wording import counted
 from statemaint.workers import Workers
 
@@ -65,7 +66,7 @@ def doctor_verb(uri: str, **options: Any) -> None:
 def _diagnosis(
     uri: str, *, deep: bool, slots: int | None, event_log: str | None, workers: Workers
 ) -> Diagnosis:
-    logs = open_storage(event_log) if event_log else None
+    logs = ReadOnly(open_storage(event_log)) if event_log else None
     return doctor(open_storage(uri), deep=deep, slots=slots, event_logs=logs, workers=workers)
 
 
@@ -114,7 +115,7 @@ def _forecast_json(diagnosis: Diagnosis) -> Json | None:
         "seconds": astuple(forecast.seconds(load)),
         "seconds_warm": astuple(forecast.seconds(load, warm=True)),
         "seconds_after_maintain": astuple(forecast.seconds(diagnosis.load_after)),
-        "past_restarts": [asdict(restart) for restart in diagnosis.past],
+        "past_restarts": [asdict(restart) for restart in diagnosis.past or ()],
         "percent": forecast.percent,
         **asdict(load.total),
     }
@@ -126,8 +127,8 @@ def lines(diagnosis: Diagnosis) -> Iterator[str]:
     yield f"chain:    {_chain(diagnosis)}"
     if load := diagnosis.load:
         yield f"time:     {_time(load, diagnosis)}"
-    if diagnosis.past:
-        yield f"past:     {_past(diagnosis)}"
+    if diagnosis.past is not None:
+        yield f"past:     {_past(diagnosis.past, diagnosis)}"
     yield f"looked:   {_looked(diagnosis)}"
     counts = ", ".join(f"{code} ({number})" for code, number in sorted(diagnosis.counts.items()))
     yield f"damage:   {counts or 'none'}"
@@ -231,9 +232,11 @@ def _time(load: Load, diagnosis: Diagnosis) -> str:
     )
 
 
-def _past(diagnosis: Diagnosis) -> str:
-    last, ratios = diagnosis.past[-1], diagnosis.ratios
-    took = f"the last of {counted(len(diagnosis.past), 'restart')} took {last.seconds:,.1f} s"
+def _past(past: Sequence[PastRestart], diagnosis: Diagnosis) -> str:
+    if not past:
+        return "no restart of this query is in the event logs"
+    ratios = diagnosis.ratios
+    took = f"the last of {counted(len(past), 'restart')} took {past[-1].seconds:,.1f} s"
     if not ratios:
         return f"{took}; what they read is no longer there, so they do not correct the forecast"
     percent = diagnosis.forecast.percent

@@ -1,11 +1,15 @@
 """What Sparks need for restarts, as measured: written by `make calibrate`, never by hand."""
 
+import re
 from typing import NamedTuple
 
 from statemaint.model.checkpoint import Provider
 from statemaint.model.restart_time import Costs
 
 MEASURED = "2026-11-29, by 136 restarts"
+
+
+_VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})")
 
 
 class Restart(NamedTuple):
@@ -54,5 +58,6 @@ def costs_of(provider: Provider, spark: str, *, warm: bool = False) -> Costs:
 
 
 def _release(spark: str) -> float:
-    major, minor, *_ = (*spark.split("."), "0")
-    return float(major) + float(minor) / 10
+    """Returns a number for a version; that of the newest release if it does not begin as one."""
+    found = _VERSION.match(spark) or _VERSION.match(max(each.spark for each in COSTS))
+    return int(found[1]) + int(found[2]) / 10 if found else 0.0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from statemaint.codec.compression.base import decode
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.metadata.event_log import PastRestart, restarts
-from statemaint.errors import CodecError
+from statemaint.errors import CodecError, ConfigError
 from statemaint.listing import Entry
 from statemaint.storage import Storage
 
@@ -22,6 +22,7 @@ def past_restarts(logs: Storage, query_id: str) -> tuple[PastRestart, ...]:
     Mirrors `EventLogFileReader`. An application that still runs counts as far as it has written.
 
     Raises:
+        ConfigError: when there is none.
         StorageError: when a log could not be listed or read.
     """
     applications: dict[str, list[Entry]] = defaultdict(list)
@@ -29,6 +30,8 @@ def past_restarts(logs: Storage, query_id: str) -> tuple[PastRestart, ...]:
         folder, _, name = entry.path.rpartition("/")
         if not name.startswith(_NOT_EVENTS):
             applications[folder if _PART.match(name) else entry.path].append(entry)
+    if not applications:
+        raise ConfigError(f"{logs.root}: no event log of Spark is there (spark.eventLog.dir)")
     found = [
         restart
         for parts in applications.values()

@@ -11,6 +11,7 @@ from statemaint.audit import doctor, verify
 from statemaint.cli.doctor import doctor_json, lines
 from statemaint.codec.integrity.checksum_file import hadoop
 from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, parse_metadata
+from statemaint.errors import ConfigError
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.storage import MemoryStorage
@@ -98,8 +99,20 @@ def test_past_restarts_correct_the_forecast(storage: MemoryStorage) -> None:
 
 def test_a_past_restart_whose_files_are_gone_corrects_nothing(storage: MemoryStorage) -> None:
     found = doctor(storage, event_logs=restarted(60.0, version=900))
-    assert (found.forecast.percent, found.ratios, len(found.past)) == (100, (), 1)
+    assert (found.forecast.percent, found.ratios, len(found.past or ())) == (100, (), 1)
     assert "no longer there" in next(line for line in lines(found) if line.startswith("past:"))
+
+
+def test_event_logs_of_other_queries_correct_nothing(storage: MemoryStorage) -> None:
+    storage.replace("metadata", [b'{"id":"another"}'])
+    found = doctor(storage, event_logs=restarted(60.0))
+    assert (found.forecast.percent, found.past) == (100, ())
+    assert "past:     no restart of this query is in the event logs" in lines(found)
+
+
+def test_a_folder_without_event_logs_is_refused(storage: MemoryStorage) -> None:
+    with pytest.raises(ConfigError, match="no event log of Spark is there"):
+        doctor(storage, event_logs=MemoryStorage())
 
 
 def test_a_query_that_does_not_restart_has_no_time(storage: MemoryStorage) -> None:

@@ -99,6 +99,9 @@ def test_a_snapshot_leaves_no_changes_to_read() -> None:
 
 def test_an_unknown_spark_takes_the_costs_of_the_nearest_measured_one() -> None:
     assert costs_of(Provider.ROCKSDB, "3.3.4") is costs_of(Provider.ROCKSDB, "3.5.9")
+    assert costs_of(Provider.ROCKSDB, "3.5-amzn-1") is costs_of(Provider.ROCKSDB, "3.5.9")
+    assert costs_of(Provider.ROCKSDB, "4.1.0-preview1") is costs_of(Provider.ROCKSDB, "4.3.0")
+    assert costs_of(Provider.ROCKSDB, "of our own") is costs_of(Provider.ROCKSDB, "4.3.0")
     assert costs_of(Provider.ROCKSDB, "5.0") is costs_of(Provider.ROCKSDB, "4.3.0")
     assert costs_of(Provider.UNKNOWN, "4.3.0") is costs_of(Provider.HDFS_BACKED, "4.3.0")
 

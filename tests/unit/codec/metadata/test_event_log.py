@@ -63,6 +63,7 @@ def test_an_executor_that_has_left_has_no_slots() -> None:
         [started("a", 0), progress("a", 0, 1, 1000, 900)],  # its first start of all
         [started("a", 0), progress("a", 7, 1, 1000, 900)[:-20]],  # a torn line
         [started("a", 0).replace(b"2023-", b"at "), progress("a", 7, 1, 1000, 900)],
+        [b'{"Event":"SparkListenerLogStart","a":' + b"[" * 100_000],
         [b"", b"[]", b'{"Event":"SparkListenerLogStart"', b"\xff\xfe"],
     ],
 )
