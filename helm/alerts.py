@@ -100,6 +100,10 @@ _WITHHELD = (
     f"{{{{ with {_of('sum by (reason) (' + _series('snapshots_withheld') + ') > 0')} }}}}"
     "{{ range . }}{{ .Labels.reason }} ({{ .Value }}) {{ end }}{{ else }}none{{ end }}"
 )
+_LIMIT = (
+    f"{{{{ range {_of('max(' + _series('restart_limit_seconds') + ')')} }}}}"
+    " ({{ humanizeDuration .Value }}){{ end }}"
+)
 _INTERVAL = (
     f"{{{{ range {_of('max(' + _series('expected_interval_seconds') + ')')} }}}}"
     ", a run every {{ humanizeDuration .Value }}{{ end }}"
@@ -263,7 +267,7 @@ ALERTS = (
         + " > 0)"
         + _unless(_HALTED),
         WARNING,
-        f"{_QUERY}: a restart is forecast to take up to {_AGE}, longer than restart_within",
+        f"{_QUERY}: a restart is forecast to take up to {_AGE}, longer than restart_within{_LIMIT}",
         f"Due snapshots that are not written: {_WITHHELD}. Without any, no snapshot keeps the "
         "limit: the state is too large for its partitions and slots, or runs are too rare.",
         "30m",

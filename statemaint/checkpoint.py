@@ -65,9 +65,21 @@ class OpenCheckpoint:
         """Returns whether every file that a retained version needs can be read."""
         return verify(self.storage, deep=deep, workers=workers)
 
-    def doctor(self, *, deep: bool = False, workers: int | None = None) -> Diagnosis:
-        """Returns whether, and from where, the query restarts, and what to do if it does not."""
-        return doctor(self.storage, deep=deep, workers=workers)
+    def doctor(
+        self,
+        *,
+        deep: bool = False,
+        slots: int | None = None,
+        event_logs: Address | None = None,
+        workers: int | None = None,
+    ) -> Diagnosis:
+        """Returns whether, and from where, the query restarts, and what to do if it does not.
+
+        `load` and `forecast` of the result say how long a restart takes, which past restarts in
+        the event logs at an address correct; `slots` as for the function `doctor`.
+        """
+        logs = storage_at(event_logs) if event_logs else None
+        return doctor(self.storage, deep=deep, slots=slots, event_logs=logs, workers=workers)
 
     def show(
         self,

@@ -295,7 +295,7 @@ def test_a_query_page_begins_with_what_matters_first() -> None:
     for text in (
         "<strong>No commit for 3 days</strong>",
         '<dd class="warn-text">batch 24, 3 days ago</dd>',
-        '<dd class="bad-text">up to 2 min, limit 1 min</dd>',
+        '<dd class="bad-text">up to 2 min, limit 1 min: 35 s over</dd>',
         "<dt>Restart after maintenance</dt><dd>up to 9 s</dd>",
         "<dt>Newest batch that loads</dt><dd>24</dd>",
         "Owner: streaming.",
