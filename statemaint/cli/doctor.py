@@ -19,7 +19,7 @@ from statemaint.codec.metadata.event_log import PastRestart
 from statemaint.model.checkpoint import Provider
 from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_of
-from statemaint.model.restart_time import SLOTS, Load, work_of
+from statemaint.model.restart_time import SLOTS, Load, replay_of_chain
 from statemaint.model.verdict import Looked
 from statemaint.report.to_json import fields_json, findings_json, id_json, verdict_json
 from statemaint.storage import ReadOnly, open_storage
@@ -101,7 +101,7 @@ def _chain_json(diagnosis: Diagnosis) -> Json | None:
         **id_json(diagnosis.longest.id),
         "deltas": len(diagnosis.chain.deltas),
         "files": len(diagnosis.chain.paths),
-        "bytes": work_of(diagnosis.longest, diagnosis.chain).bytes,
+        "bytes": replay_of_chain(diagnosis.longest, diagnosis.chain).bytes,
     }
 
 
@@ -216,7 +216,7 @@ def _chain(diagnosis: Diagnosis) -> str:
     if diagnosis.chain is None or diagnosis.longest is None:
         return "none to read"
     files, where = counted(len(diagnosis.chain.deltas), "file"), diagnosis.longest.id
-    size = decimal(work_of(diagnosis.longest, diagnosis.chain).bytes)
+    size = decimal(replay_of_chain(diagnosis.longest, diagnosis.chain).bytes)
     base = " after a snapshot" if diagnosis.chain.base else ", without a snapshot"
     return f"at most {files} of changes{base} ({where}: {size})"
 

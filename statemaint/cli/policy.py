@@ -13,8 +13,8 @@ from statemaint.maintain.runs import list_runs
 from statemaint.maintain.trend import read_trend
 from statemaint.model.policy import Policy, duration
 from statemaint.plan.backtest import (
-    History,
-    Ledger,
+    PastBatches,
+    PastRuns,
     Trial,
     back_test,
     candidates,
@@ -63,7 +63,7 @@ def policy_verb(
     """
     storage = ReadOnly(open_storage(uri))
     ends = [point.time for point in read_trend(storage).points if not point.span]
-    ledger = Ledger.of(list_runs(storage), ends)
+    ledger = PastRuns.of(list_runs(storage), ends)
     every = every or ledger.every or _HOUR
     checkpoint = with_record_size(storage, scan_checkpoint(storage))
     history = history_of(checkpoint, forecast_of(checkpoint, policy))
@@ -101,12 +101,12 @@ def _cost(trial: Trial, price: float) -> float:
 
 
 def _print(  # noqa: PLR0913, PLR0917 -- what it shows
-    history: History | None,
+    history: PastBatches | None,
     trials: list[Trial],
     best: Trial | None,
     days: int,
     every: float,
-    ledger: Ledger,
+    ledger: PastRuns,
     price: float | None,
 ) -> None:
     if history is None:

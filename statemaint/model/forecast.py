@@ -11,14 +11,14 @@ from statemaint.model.restart_time import (
     SLOTS,
     Costs,
     Load,
+    Replay,
     Seconds,
-    Work,
     after_snapshot,
     latency_of,
     record_size,
     replay_of,
+    replay_of_chain,
     spark_of,
-    work_of,
 )
 
 
@@ -55,7 +55,7 @@ class Forecast:
         works = self._works(stores, version)
         return Load.of(after_snapshot(work, self.record) for work in works)
 
-    def _works(self, stores: Iterable[Store], version: int | None) -> Iterator[Work]:
+    def _works(self, stores: Iterable[Store], version: int | None) -> Iterator[Replay]:
         works = (replay_of(store, version, self.record) for store in stores)
         return (work for work in works if work)
 
@@ -63,7 +63,7 @@ class Forecast:
         """Returns the time of a restart: in a new process, or `warm`, in one that has run it."""
         return load.seconds(self.costs(warm=warm), self.slots, self.latency)
 
-    def takes(self, work: Work) -> float:
+    def takes(self, work: Replay) -> float:
         """Returns the seconds that one slot of a new process needs, without the start."""
         return self.costs().of(work) + self.latency * work.requests
 
@@ -84,7 +84,7 @@ def load_seconds(store: Store, chain: Chain) -> float:
     It is the same in every task of a run, whatever each has read of the size of records.
     """
     provider = Provider.ROCKSDB if store.rocks else Provider.HDFS_BACKED
-    return costs_of(provider, NO_FORECAST.spark).of(work_of(store, chain))
+    return costs_of(provider, NO_FORECAST.spark).of(replay_of_chain(store, chain))
 
 
 def replay_seconds(store: Store, chain: Chain) -> float:

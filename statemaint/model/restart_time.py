@@ -28,7 +28,7 @@ _PER_STORE, _PER_FILE, _AT_START = 8, 3, 30
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class Replay:
     """What a restart reads."""
 
     stores: int = 0
@@ -39,8 +39,8 @@ class Work:
     change_bytes: int = 0
     change_records: int = 0
 
-    def __add__(self, other: "Work") -> "Work":
-        return Work(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+    def __add__(self, other: "Replay") -> "Replay":
+        return Replay(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     @property
     def files(self) -> int:
@@ -55,13 +55,13 @@ class Work:
         return _PER_STORE * self.stores + _PER_FILE * self.files
 
 
-NOTHING = Work()
-QUANTITIES = tuple(field.name for field in fields(Work))
+NOTHING = Replay()
+QUANTITIES = tuple(field.name for field in fields(Replay))
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Seconds of one Spark for a start, and for each unit of `Work`."""
+    """Seconds of one Spark for a start, and for each unit of `Replay`."""
 
     start: float
     stores: float
@@ -82,7 +82,7 @@ class Costs:
         seconds = {name: factor * getattr(self, name) for name in ("start", *QUANTITIES)}
         return replace(self, **seconds)
 
-    def of(self, work: Work) -> float:
+    def of(self, work: Replay) -> float:
         """Returns the seconds of some work in one slot, without the start."""
         pairs = zip(astuple(self)[1:-1], astuple(work), strict=True)
         return float(sum(cost * quantity for cost, quantity in pairs))
@@ -109,11 +109,11 @@ class Seconds:
 class Load:
     """What all stores read, and what of it waits longest: slots share stores, never one store."""
 
-    total: Work = NOTHING
-    largest: Work = NOTHING
+    total: Replay = NOTHING
+    largest: Replay = NOTHING
 
     @classmethod
-    def of(cls, works: Iterable[Work]) -> "Load":
+    def of(cls, works: Iterable[Replay]) -> "Load":
         found = [*works]
         return cls(sum(found, NOTHING), max(found, key=_weight, default=NOTHING))
 
@@ -123,7 +123,7 @@ class Load:
     def parts(self, costs: Costs, slots: int, latency: float = 0.0) -> tuple[float, float, float]:
         """Returns the start, the largest store, and each slot's share of all stores, in seconds."""
 
-        def takes(work: Work) -> float:
+        def takes(work: Replay) -> float:
             return costs.of(work) + latency * work.requests
 
         start = costs.start + latency * _AT_START
@@ -136,7 +136,7 @@ class Load:
         return Seconds(middle / costs.factor, middle * costs.factor)
 
 
-def _weight(work: Work) -> tuple[int, int]:
+def _weight(work: Replay) -> tuple[int, int]:
     return work.snapshot_records + work.change_records, work.snapshot_files + work.change_files
 
 
@@ -156,13 +156,13 @@ def record_size(stores: Iterable[Store]) -> float | None:
     return size / rows if rows else None
 
 
-def replay_of(store: Store, version: int | None, record: float = RECORD_SIZE) -> Work | None:
+def replay_of(store: Store, version: int | None, record: float = RECORD_SIZE) -> Replay | None:
     """Returns what a load of a version reads of a store; `None` if it does not load."""
     chain = store.versions.chain(version) if version else None
-    return work_of(store, chain, record) if isinstance(chain, Chain) else None
+    return replay_of_chain(store, chain, record) if isinstance(chain, Chain) else None
 
 
-def work_of(store: Store, chain: Chain, record: float = RECORD_SIZE) -> Work:
+def replay_of_chain(store: Store, chain: Chain, record: float = RECORD_SIZE) -> Replay:
     changes, base = sum(delta.entry.size for delta in chain.deltas), chain.base
     files = size = rows = 0
     if base:
@@ -170,10 +170,10 @@ def work_of(store: Store, chain: Chain, record: float = RECORD_SIZE) -> Work:
         files, size = 1 + len(parts), base.entry.size + sum(parts.values())
         proved = (proof.rows for proof in store.attestations if proof.path == base.entry.path)
         rows = next(proved, round(size / record))
-    return Work(1, files, size, rows, len(chain.deltas), changes, round(changes / record))
+    return Replay(1, files, size, rows, len(chain.deltas), changes, round(changes / record))
 
 
-def after_snapshot(work: Work, record: float) -> Work:
+def after_snapshot(work: Replay, record: float) -> Replay:
     """Returns the work that a store leaves once its newest version has a snapshot.
 
     A snapshot has a row of every record at most: updates of a row are counted as one.
@@ -181,7 +181,7 @@ def after_snapshot(work: Work, record: float) -> Work:
     if not work.change_files:
         return work
     rows = max(work.snapshot_records, work.change_records // max(1, work.change_files))
-    return Work(1, 1 + (work.snapshot_files > 1), round(rows * record), rows)
+    return Replay(1, 1 + (work.snapshot_files > 1), round(rows * record), rows)
 
 
 def spark_of(checkpoint: Checkpoint) -> str:

@@ -16,7 +16,7 @@ from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider
 from statemaint.model.forecast import Forecast
 from statemaint.model.policy import Policy
-from statemaint.model.restart_time import NOTHING, Load, Work
+from statemaint.model.restart_time import NOTHING, Load, Replay
 
 _HOUR, _DAY = 3600.0, 86400.0
 _LENGTHS = (5, 10, 30, 100, 300)
@@ -40,7 +40,7 @@ class Ran(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class PastBatches:
     """What a query's batches write, and what a restart reads right after a snapshot."""
 
     changes: tuple[Load, ...]  # of each listed batch, the oldest first
@@ -68,7 +68,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
+class PastRuns:
     """What the recorded runs of maintenance have written, and how often there was one."""
 
     runs: int
@@ -78,7 +78,7 @@ class Ledger:
     every: float | None  # seconds from one to the next, in the middle
 
     @classmethod
-    def of(cls, runs: Iterable[Ran], ends: Sequence[float]) -> "Ledger":
+    def of(cls, runs: Iterable[Ran], ends: Sequence[float]) -> "PastRuns":
         """Returns the sums of runs that changed something; `ends` are of the last runs, in order.
 
         A run that changed nothing has no note.
@@ -95,17 +95,17 @@ class Ledger:
         )
 
 
-def history_of(checkpoint: Checkpoint, forecast: Forecast) -> History | None:
+def history_of(checkpoint: Checkpoint, forecast: Forecast) -> PastBatches | None:
     """Returns the history that a listing shows; `None` where there is no change to repeat."""
     version = checkpoint.target
     needed = checkpoint.needed(version) if version else ()
     stores = [it for it in needed if isinstance(it.versions.chain(version or 0), Chain)]
-    batches: dict[int, list[Work]] = {}
+    batches: dict[int, list[Replay]] = {}
     for store in stores:
         for number, delta in store.versions.deltas.items():
             size = delta.entry.size
             records = round(size / forecast.record)
-            work = Work(change_files=1, change_bytes=size, change_records=records)
+            work = Replay(change_files=1, change_bytes=size, change_records=records)
             batches.setdefault(number, []).append(work)
     if not batches:
         return None
@@ -113,10 +113,10 @@ def history_of(checkpoint: Checkpoint, forecast: Forecast) -> History | None:
     gaps = [later - earlier for earlier, later in pairwise(times) if later > earlier]
     changes = tuple(Load.of(batches[number]) for number in sorted(batches))
     base = forecast.least(stores, version)
-    return History(changes, base, median(gaps) if gaps else _HOUR, forecast)
+    return PastBatches(changes, base, median(gaps) if gaps else _HOUR, forecast)
 
 
-def back_test(history: History, policy: Policy, *, every: float, days: float) -> Trial:
+def back_test(history: PastBatches, policy: Policy, *, every: float, days: float) -> Trial:
     """Returns what runs `every` so many seconds would have done in some days of such batches."""
     batches = max(1, round(days * _DAY / history.interval))
     per_run = max(1, round(every / history.interval))
@@ -137,18 +137,18 @@ def back_test(history: History, policy: Policy, *, every: float, days: float) ->
     return Trial(policy, rounds * stores.stores, written, requests, slowest)
 
 
-def _changes_of(history: History, batches: int) -> Load:
+def _changes_of(history: PastBatches, batches: int) -> Load:
     """Returns the changes of so many batches like the mean of the history: however many."""
     share = batches / len(history.changes)
 
-    def scaled(works: Iterable[Work]) -> Work:
-        return Work(*(round(share * quantity) for quantity in astuple(sum(works, NOTHING))))
+    def scaled(works: Iterable[Replay]) -> Replay:
+        return Replay(*(round(share * quantity) for quantity in astuple(sum(works, NOTHING))))
 
     total = scaled(change.total for change in history.changes)
     return Load(total, scaled(change.largest for change in history.changes))
 
 
-def _due(history: History, forecast: Forecast, policy: Policy, load: Load, length: int) -> bool:
+def _due(history: PastBatches, forecast: Forecast, policy: Policy, load: Load, length: int) -> bool:
     limit = policy.restart_within
     if limit is not None and forecast.seconds(history.base).high <= limit:
         return forecast.seconds(load).high > limit
@@ -156,7 +156,7 @@ def _due(history: History, forecast: Forecast, policy: Policy, load: Load, lengt
     return length >= policy.min_deltas_for_snapshot + one
 
 
-def candidates(history: History, policy: Policy) -> Iterator[Policy]:
+def candidates(history: PastBatches, policy: Policy) -> Iterator[Policy]:
     """Yields the policy itself, other lengths of a chain, and limits that a snapshot can keep."""
     yield policy
     for length in _LENGTHS:

@@ -11,7 +11,7 @@ from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.forecast import Forecast, replay_seconds
 from statemaint.model.policy import Policy
-from statemaint.model.restart_time import Load, after_snapshot, work_of
+from statemaint.model.restart_time import Load, after_snapshot, replay_of_chain
 
 BY_LENGTH, NEVER = -1.0, 1e18
 _WELL_BELOW = 0.75
@@ -33,7 +33,7 @@ def snapshots_from(
         return BY_LENGTH
     asked = ((store, store.versions.chain(target)) for store in stores)
     found = [(store, chain) for store, chain in asked if isinstance(chain, Chain)]
-    works = [work_of(store, chain, forecast.record) for store, chain in found]
+    works = [replay_of_chain(store, chain, forecast.record) for store, chain in found]
     if forecast.seconds(Load.of(works)).high <= limit:
         return NEVER
     least = [after_snapshot(work, forecast.record) for work in works]

@@ -20,7 +20,7 @@ from statemaint.model.checkpoint import Store
 from statemaint.model.findings import Finding
 from statemaint.model.forecast import Forecast
 from statemaint.model.ids import UnitId
-from statemaint.model.restart_time import Work, replay_of
+from statemaint.model.restart_time import Replay, replay_of
 from statemaint.model.verdict import Verdict
 from statemaint.plan.actions import Plan
 from statemaint.report.outcome import StoreOutcome, StoreReport, summarize
@@ -246,7 +246,9 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
     )
 
 
-def _sums(report: Report, units: Sequence[Unit], replays: Sequence[Work | None]) -> dict[str, int]:
+def _sums(
+    report: Report, units: Sequence[Unit], replays: Sequence[Replay | None]
+) -> dict[str, int]:
     proofs = [store.attestation for store in report.stores]
     return {
         "partitions": len(units),

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from statemaint.model import restart_costs
 from statemaint.model.checkpoint import Provider
-from statemaint.model.restart_time import QUANTITIES, Costs, Load, Work
+from statemaint.model.restart_time import QUANTITIES, Costs, Load, Replay
 from tests.restarts.run import PROVIDERS, SPARKS
 from tests.support.paths import ROOT
 
@@ -100,8 +100,8 @@ def _seconds(line: Line) -> float:
 def load_of(line: Line) -> Load:
     """Returns a point's load: its stores are all alike."""
     stores = line["shape"]["stores"]
-    total = Work(stores=stores, **line["work"])
-    return Load(total, Work(*(value // stores for value in astuple(total))))
+    total = Replay(stores=stores, **line["work"])
+    return Load(total, Replay(*(value // stores for value in astuple(total))))
 
 
 def of(lines: Iterable[Line], provider: str, spark: str, *, warm: bool) -> list[Line]:

@@ -2,7 +2,7 @@
 
 from statemaint.model.checkpoint import Store
 from statemaint.model.policy import Policy
-from statemaint.model.restart_time import RECORD_SIZE, Work, replay_of
+from statemaint.model.restart_time import RECORD_SIZE, Replay, replay_of
 from statemaint.plan.planner import plan
 from statemaint.report.facts import facts_of, planned_units
 from statemaint.report.outcome import summarize
@@ -23,7 +23,7 @@ def looked_at(store: Store) -> Report:
 
 def test_the_tables_that_a_zip_refers_to_are_read_with_it() -> None:
     (store,) = looked_at(ZIP).stores
-    assert replay_of(store.after, store.target, RECORD_SIZE) == Work(1, 3, 120, 3, 3, 300, 8)
+    assert replay_of(store.after, store.target, RECORD_SIZE) == Replay(1, 3, 120, 3, 3, 300, 8)
 
 
 def test_pages_and_metrics_count_the_same_files_and_bytes() -> None:

@@ -10,8 +10,8 @@ from statemaint.model.restart_costs import COSTS, costs_of
 from statemaint.model.restart_time import (
     Costs,
     Load,
+    Replay,
     Seconds,
-    Work,
     after_snapshot,
     latency_of,
     record_size,
@@ -34,7 +34,7 @@ COSTS_OF_TEST = Costs(
 
 
 def test_slots_share_the_stores_but_never_one_store() -> None:
-    work = Work(stores=1, change_files=5)  # one second
+    work = Replay(stores=1, change_files=5)  # one second
     even, alone = Load.of([work] * 8), Load.of([work])
     assert even.seconds(COSTS_OF_TEST, 4) == Seconds(4 / 1.25, 4 * 1.25)
     assert even.seconds(COSTS_OF_TEST, 1) == Seconds(10 / 1.25, 10 * 1.25)
@@ -42,19 +42,19 @@ def test_slots_share_the_stores_but_never_one_store() -> None:
 
 
 def test_loads_of_parts_add_up_to_the_load_of_all() -> None:
-    works = [Work(1, 1, 9, 4, number, 10 * number, number) for number in (3, 9, 5, 1)]
+    works = [Replay(1, 1, 9, 4, number, 10 * number, number) for number in (3, 9, 5, 1)]
     assert Load.of(works[:2]) + Load.of(works[2:]) == Load.of(works)
     assert Load.of(works).largest == works[1]
 
 
 def test_a_range_is_at_most_a_factor_of_two_wide() -> None:
     unsure = replace(COSTS_OF_TEST, error=9.0)
-    seconds = Load.of([Work(stores=4)]).seconds(unsure, 1)
+    seconds = Load.of([Replay(stores=4)]).seconds(unsure, 1)
     assert seconds.high / seconds.low == pytest.approx(2.0)
 
 
 def test_far_storage_adds_the_latency_of_the_requests_that_spark_sends() -> None:
-    load = Load.of([Work(stores=1, snapshot_files=1, change_files=9)])
+    load = Load.of([Replay(stores=1, snapshot_files=1, change_files=9)])
     near, far = (load.seconds(COSTS_OF_TEST, 1, latency) for latency in (0.0, 0.01))
     assert far.high - near.high == pytest.approx(0.01 * (30 + 8 + 3 * 10) * 1.25)
 
@@ -71,7 +71,7 @@ def test_a_restart_reads_the_snapshot_below_and_the_changes_above_it() -> None:
     of_store = store("1d 2d 3s 4d 5d 6d")
     size = of_store.files[0].entry.size
     work = replay_of(of_store, 5, record=size / 2)
-    assert work == Work(1, 1, size, 2, 2, 2 * size, 4)
+    assert work == Replay(1, 1, size, 2, 2, 2 * size, 4)
 
 
 def test_a_store_that_does_not_load_is_no_work() -> None:
@@ -92,8 +92,8 @@ def test_a_proved_snapshot_says_how_many_rows_it_has() -> None:
 
 
 def test_a_snapshot_leaves_no_changes_to_read() -> None:
-    after = after_snapshot(Work(1, 1, 400, 10, 7, 900, 21), record=40)
-    assert after == Work(1, 1, 400, 10)
+    after = after_snapshot(Replay(1, 1, 400, 10, 7, 900, 21), record=40)
+    assert after == Replay(1, 1, 400, 10)
     assert after_snapshot(after, record=40) is after
 
 

@@ -9,7 +9,7 @@ from statemaint.model.forecast import Forecast
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.model.restart_time import Load
-from statemaint.plan.backtest import History, back_test, candidates, history_of, recommended
+from statemaint.plan.backtest import PastBatches, back_test, candidates, history_of, recommended
 from tests.support.checkpoints import checkpoint, store, versions
 
 BATCHES = 24
@@ -28,7 +28,7 @@ def _checkpoint(size: int = 4_000_000) -> Checkpoint:
     return replace(checkpoint(*sized, batches=range(BATCHES)), commit_times=HOURLY)
 
 
-def _history() -> History:
+def _history() -> PastBatches:
     seen = _checkpoint()
     history = history_of(seen, Forecast.of(seen))
     assert history

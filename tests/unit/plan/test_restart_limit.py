@@ -11,7 +11,7 @@ from statemaint.model.files import Delta
 from statemaint.model.forecast import Forecast, replay_seconds
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.model.restart_time import RECORD_SIZE, after_snapshot, work_of
+from statemaint.model.restart_time import RECORD_SIZE, after_snapshot, replay_of_chain
 from statemaint.plan.actions import Request, WriteSnapshot
 from statemaint.plan.planner import plan
 from statemaint.plan.reasons import SnapshotReason
@@ -120,7 +120,7 @@ _SIZES = st.tuples(
 
 
 def _snapshotted(of: Store, version: int) -> Store:
-    after = after_snapshot(work_of(of, _chain(of, version)), RECORD_SIZE)
+    after = after_snapshot(replay_of_chain(of, _chain(of, version)), RECORD_SIZE)
     return _sized(store(f"{version}s", of.id), after.snapshot_bytes)
 
 
