@@ -90,7 +90,7 @@ def _restarts() -> list[Panel]:
             Text("Restart time", "Forecast, at most, in a new process, and its limit.", "s"),
             {
                 "{{query}}": of_query("restart_seconds"),
-                "{{query}} limit": f"{of_query('restart_limit_seconds')} > 0",
+                "{{query}} limit (0: none)": of_query("restart_limit_seconds"),
             },
             alarm=SLOW_RESTART,
         ),
