@@ -19,8 +19,10 @@ KIND = {kind.name: kind for kind in (*KINDS, *ROCKS_KINDS, *UNARCHIVED_KINDS, *E
 MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _MANAGERS = "org.apache.spark.sql.execution.streaming.checkpointing"
 SPARKS_OWN = f"{_MANAGERS}.FileContextBasedCheckpointFileManager"
+RETAINED = 8
+"""The batches below the newest whose state stays."""
 _CONF = {
-    "spark.sql.streaming.minBatchesToRetain": "8",
+    "spark.sql.streaming.minBatchesToRetain": str(RETAINED),
     # To compile code for a few rows would be most of the work.
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
