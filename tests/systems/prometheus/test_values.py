@@ -249,7 +249,9 @@ def test_the_partitions_and_what_a_restart_reads_of_them(seen: Seen) -> None:
     assert seen.of("partition_reclaimable_bytes") == {at: reclaimable(seen)[at] for at in files}
     assert one_of(seen, "restart_files") == sum(found.values()) == 31
     assert one_of(seen, "restart_bytes") == sum(read.values())
-    assert one_of(seen, "restart_seconds") == max(seconds.values())
+    # Four slots share the stores, of which none takes as long as its share.
+    takes = costs.factor * (costs.start + sum(seconds.values()) / 4)
+    assert one_of(seen, "restart_seconds") == pytest.approx(takes, rel=0.01)
     worst = sorted(files, key=lambda at: (at != ("0", "7"), -seconds[at], at))[:5]
     assert seen.of("worst_partition_restart_seconds") == {at: seconds[at] for at in worst}
     assert seen.of("worst_partition_bytes") == {at: size[at] for at in worst}
