@@ -252,8 +252,9 @@ def test_the_partitions_and_what_a_restart_reads_of_them(seen: Seen) -> None:
     # Four slots share the stores, of which none takes as long as its share.
     takes = costs.factor * (costs.start + sum(seconds.values()) / 4)
     assert one_of(seen, "restart_seconds") == pytest.approx(takes, rel=0.01)
-    worst = sorted(files, key=lambda at: (at != ("0", "7"), -seconds[at], at))[:5]
-    assert seen.of("worst_partition_restart_seconds") == {at: seconds[at] for at in worst}
+    worst = sorted(files, key=lambda at: (at != ("0", "7"), -round(seconds[at], 2), at))[:5]
+    slowest = pytest.approx({at: seconds[at] for at in worst}, abs=0.002)
+    assert seen.of("worst_partition_restart_seconds") == slowest
     assert seen.of("worst_partition_bytes") == {at: size[at] for at in worst}
     assert same(seen.of("worst_partition_chain_length"), {at: chains[at] for at in worst})
 
