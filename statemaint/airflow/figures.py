@@ -21,7 +21,7 @@ from statemaint.model.findings import FindingCode
 from statemaint.model.verdict import Verdict, worst
 from statemaint.plan.withheld import Waiting, together
 from statemaint.records.trashed import size_of_trash
-from statemaint.report.facts import Unit, total
+from statemaint.report.facts import RunFacts, Unit, total
 from statemaint.report.task import MOST_FINDINGS
 from statemaint.report.trend import Point, Trend, thinned
 
@@ -198,6 +198,14 @@ def partitions_json(units: Iterable[Unit], findings: Iterable[Mapping[str, Any]]
     return Partitions(units=partitions, findings=rows).model_dump(mode="json")
 
 
+def restart_figures(facts: RunFacts) -> dict[str, float | None]:
+    return {
+        "restart": facts.restart or None,
+        "restart_least": facts.restart_least or None,
+        "restart_limit": facts.highest.get("restart_limit") or None,
+    }
+
+
 def figures_of_run(
     settings: QuerySettings,
     results: TaskResults,
@@ -247,9 +255,7 @@ def figures_of_run(
         "written": sum(report.snapshots for report in reports),
         "deleted": sum(report.files for report in reports),
         "freed": sum(report.bytes for report in reports),
-        "restart": summed.restart or None,
-        "restart_least": summed.restart_least or None,
-        "restart_limit": summed.highest.get("restart_limit") or None,
+        **restart_figures(summed),
     }
     shown = sorted(findings, key=lambda finding: not finding["damage"])[:MOST_FINDINGS]
     ordered = [units[unit] for unit in sorted(units)]

@@ -38,7 +38,7 @@ from statemaint.plan.actions import Plan
 from statemaint.plan.withheld import by_reason, together
 from statemaint.planning import plan_checkpoint
 from statemaint.records.claims import Holder
-from statemaint.report.facts import planned_units
+from statemaint.report.facts import planned_units, restart_facts
 from statemaint.report.record import LastRun, code_of, with_emptied
 from statemaint.report.run import Emptied
 from statemaint.report.task import (
@@ -189,7 +189,8 @@ def _shown(settings: QuerySettings, options: Options, storage: Storage, run: str
     damage = reasons(plan.all_findings)
     failure = Failure(f"DRY RUN: {damage}") if damage else None
     units = tuple(planned_units(plan))
-    decided = PlanSummary.of(plan, plan.all_findings, units=units, withheld=waiting)
+    facts = restart_facts(plan, [planned.store for planned in plan.stores])
+    decided = PlanSummary.of(plan, plan.all_findings, units=units, withheld=waiting, facts=facts)
     results = TaskResults(summary=decided)
     shown = figures_of_run(settings, results, success=not failure, dry_run=True)
     shown[PLAN] = kept_plan(settings.query, plan)

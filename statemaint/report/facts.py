@@ -204,10 +204,8 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
     `every_unit` keeps every partition, and not only the worst. `task` is whether a task did the
     work; `plan` only reads the partitions without work.
     """
-    forecast, plan = report.plan.forecast.measured(report.after), report.plan
-    start, store, share = forecast.high_parts(forecast.load(report.after, plan.target))
-    _, store_least, least = forecast.high_parts(forecast.least(report.after, plan.target))
-    units = units_of(report.stores, forecast)
+    restart, plan = restart_facts(report.plan, report.after), report.plan
+    units = units_of(report.stores, plan.forecast.measured(report.after))
     replays = [replay_of(store.after, store.target) for store in report.stores]
     loads = [replay.change_files for replay in replays if replay]
     stored = [_snapshot(store.after) for store in report.stores]
@@ -218,21 +216,13 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
         "tasks": Spread.of([report.seconds] if task else [], TASK_BOUNDS),
     }
     return RunFacts(
-        # Of every task a part of one forecast: shares add up, and the largest store counts.
-        sums={
-            **_sums(report, units, replays),
-            "restart_share_ms": round(share * 1000),
-            "restart_least_share_ms": round(least * 1000),
-        },
+        sums={**_sums(report, units, replays), **restart.sums},
         highest={
             "chain": max(loads, default=0),
             "seconds": report.seconds,
             "memory": report.peak_memory,
-            "restart_start": start,
-            "restart_store": store,
-            "restart_least_store": store_least,
-            "restart_limit": plan.policy.restart_within or 0.0,
             "verdict": report.verdict.rank,
+            **restart.highest,
         },
         counts=_counts(report),
         checkpoint=_by_code((*report.plan.findings, *report.emptied.findings)),
@@ -243,6 +233,28 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
             sorted((store.operator, store.partition, store.store) for store in halted)[:WORST]
         ),
         units=tuple(units) if every_unit else (),
+    )
+
+
+def restart_facts(plan: Plan, stores: Sequence[Store]) -> RunFacts:
+    """Returns the forecast of a restart that reads some stores of a plan.
+
+    It adds up: of all tasks the shares of the slots do, and the largest store counts.
+    """
+    forecast = plan.forecast.measured(stores)
+    start, store, share = forecast.high_parts(forecast.load(stores, plan.target))
+    _, store_least, share_least = forecast.high_parts(forecast.least(stores, plan.target))
+    return RunFacts(
+        sums={
+            "restart_share_ms": round(share * 1000),
+            "restart_least_share_ms": round(share_least * 1000),
+        },
+        highest={
+            "restart_start": start,
+            "restart_store": store,
+            "restart_least_store": store_least,
+            "restart_limit": plan.policy.restart_within or 0.0,
+        },
     )
 
 

@@ -15,7 +15,13 @@ from urllib.parse import quote, urlsplit
 from airflow.configuration import conf
 from sqlalchemy.orm import Session
 
-from statemaint.airflow.figures import FindingRow, figures_json, read_figures, withheld_texts
+from statemaint.airflow.figures import (
+    FindingRow,
+    figures_json,
+    read_figures,
+    restart_figures,
+    withheld_texts,
+)
 from statemaint.airflow.links import dashboard_of, silence_of
 from statemaint.airflow.names import VERIFY_DAG
 from statemaint.airflow.pages.acknowledgements import acknowledgements
@@ -39,7 +45,7 @@ from statemaint.model.policy import PRESETS, Policy
 from statemaint.plan.actions import Plan, Request
 from statemaint.plan.withheld import by_reason
 from statemaint.planning import plan_checkpoint
-from statemaint.report.facts import planned_units
+from statemaint.report.facts import planned_units, restart_facts
 from statemaint.report.task import findings_json
 from statemaint.scan.handover import Handover
 from statemaint.storage import Storage
@@ -146,6 +152,7 @@ def looked_at_now(
         "notices": len(plan.findings) - damage,
         "withheld": withheld_texts(by_reason(plan.withheld)),
         "trash_bytes": record.figures.trash_bytes if record.figures else None,
+        **restart_figures(restart_facts(plan, [planned.store for planned in plan.stores])),
     }
     figures = read_figures(figures_json(units, findings, about))
     seen = tuple(FindingRow(**row) for row in findings)
