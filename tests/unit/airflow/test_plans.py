@@ -3,6 +3,7 @@
 import csv
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from statemaint.airflow.pages.plans import download
 from statemaint.airflow.plans import PLAN, KeptPlan, difference, kept_plan, plan_csv, read_plan
 from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.airflow.tasks import plan_query
+from statemaint.audit import doctor
 from statemaint.model.policy import Policy
 from statemaint.recover import plan_rollback
 from statemaint.report.summary import Step
@@ -45,6 +47,18 @@ def plan(*rows: tuple[str, str], steps: int = 0) -> KeptPlan:
         verb="maintain", query="a", checkpoint="/a", steps=steps or len(rows), actions=actions,
         counts=[], largest=[],
     )  # fmt: skip
+
+
+def test_a_dry_run_has_the_restart_that_doctor_forecasts(tmp_path: Path) -> None:
+    storage = made(tmp_path / "c")
+    settings = QuerySettings("hourly", str(tmp_path / "c"), replace(POLICY, restart_within=30.0))
+    shown = plan_query(settings, Options(dry_run=True)).shown["statemaint_fleet"]
+    found = doctor(storage)
+    assert found.load
+    now, after = (found.forecast.seconds(load).high for load in (found.load, found.load_after))
+    assert shown["restart"] == pytest.approx(now, abs=0.01)
+    assert shown["restart_least"] == pytest.approx(after, abs=0.01)
+    assert shown["restart_limit"] == 30.0
 
 
 def test_a_dry_run_keeps_every_step_and_its_counts(tmp_path: Path) -> None:

@@ -85,6 +85,9 @@ def test_a_look_takes_the_place_of_the_last_run() -> None:
     record, known = looked_at_now(checkpoint(3), POLICY, RECORD, Details())
     assert record.figures is not None
     assert (record.figures.partitions, record.figures.target, record.figures.longest) == (3, 25, 25)
+    assert record.figures.restart
+    assert record.figures.restart_least
+    assert record.figures.restart > record.figures.restart_least > 0
     assert record.looked is not None
     assert (datetime.now(UTC) - record.looked).total_seconds() < 600
     assert [one.partition for one in known.units] == [0, 1, 2]
