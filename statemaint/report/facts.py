@@ -158,7 +158,7 @@ class RunFacts:
     def _forecast(self, name: str) -> float:
         share = self.sums.get(f"{name}_share_ms", 0) / 1000
         store = self.highest.get(f"{name}_store", 0.0)
-        return self.highest.get("restart_start", 0.0) + max(store, share)
+        return round(self.highest.get("restart_start", 0.0) + max(store, share), 3)
 
     @property
     def findings(self) -> dict[str, int]:
