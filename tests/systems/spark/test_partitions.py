@@ -79,7 +79,11 @@ def test_families_with_row_checksums_and_other_ids_go_on(
     check_goes_on(spark, tmp_path, name, [first, then])
 
 
-_OF_BOTH = ("rocks-dedup", "rocks-session-window-ids", "rocks-join2", *_FAMILIES)
+# Not joins in format 4: Spark 4.3 cannot read what its own repartition writes of them.
+_OF_BOTH = (
+    *("rocks-dedup", "rocks-session-window-ids", "rocks-join2", "rocks-join3", "rocks-timed"),
+    "rocks-expiring",
+)
 
 
 @pytest.mark.parametrize("name", ["rocks-aggregation", *(_OF_BOTH if _ALL else ())])
