@@ -200,8 +200,8 @@ def partitions_json(units: Iterable[Unit], findings: Iterable[Mapping[str, Any]]
 
 def restart_figures(facts: RunFacts) -> dict[str, float | None]:
     return {
-        "restart": facts.restart or None,
-        "restart_least": facts.restart_least or None,
+        "restart": facts.restart,
+        "restart_least": facts.restart_least,
         "restart_limit": facts.highest.get("restart_limit") or None,
     }
 

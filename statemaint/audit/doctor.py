@@ -78,7 +78,7 @@ def doctor(
         self_repairing=verified.passed_over is not None,
         passed_over=verified.passed_over or (),
         waits=tuple(_waits(reading, checkpoint, longest)),
-        forecast=replace(forecast, percent=round(100 * median(ratios)) if ratios else 100),
+        forecast=replace(forecast, percent=max(1, round(100 * median(ratios))) if ratios else 100),
         past=past,
         ratios=ratios,
     )

@@ -13,7 +13,8 @@ def compared(
     forecast: Forecast, checkpoint: Checkpoint, past: Iterable[PastRestart]
 ) -> Iterator[float]:
     """Yields how many times as long as forecast each restart took whose files are still there."""
-    for restart in past:
+    known = (it for it in past if it.version <= (checkpoint.target or 0))
+    for restart in known:
         stores = (_then(store, restart.began) for store in checkpoint.needed(restart.version))
         works = [replay_of(store, restart.version, forecast.record) for store in stores]
         read = [work for work in works if work]

@@ -86,6 +86,7 @@ def doctor_json(diagnosis: Diagnosis) -> Json:
         "loadable_batches": list(diagnosis.loadable),
         "goes_back_to": diagnosis.goes_back_to,
         "longest_chain": _chain_json(diagnosis),
+        "restart_estimate": None,  # fields stay (docs/stability.md); it is not measured any more
         "restart_forecast": _forecast_json(diagnosis),
         "unseen": list(diagnosis.unseen),
         "damage": {code.value: count for code, count in sorted(diagnosis.counts.items())},
@@ -102,6 +103,7 @@ def _chain_json(diagnosis: Diagnosis) -> Json | None:
         "deltas": len(diagnosis.chain.deltas),
         "files": len(diagnosis.chain.paths),
         "bytes": replay_of_chain(diagnosis.longest, diagnosis.chain).bytes,
+        "seconds": None,  # as above
     }
 
 

@@ -196,7 +196,7 @@ def _print_run(report: Report) -> None:
 
 
 def _sizes(stores: Sequence[Store], report: Report) -> str:
-    plan, forecast = report.plan, report.plan.forecast.measured(report.after)
+    plan, forecast = report.plan, report.forecast
     stored = files_of(
         sum(len(store.files) for store in stores), sum(store.size for store in stores)
     )

@@ -11,10 +11,11 @@ from dataclasses import astuple, dataclass, fields, replace
 
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.policy import Policy
 
 RECORD_SIZE = 40.0
 """Stored bytes of a record where nothing has been read that shows them."""
-SLOTS = 4
+SLOTS = Policy().restart_slots
 """The stores that a query's executors load at a time, where nobody says it."""
 LONG_CHAIN, LONG_SECONDS = 200, 300
 """A restart that replays more deltas, or takes longer, is long: the alerts' thresholds."""

@@ -146,19 +146,24 @@ class RunFacts:
         return None if rank is None else Verdict.ranked(rank)
 
     @property
-    def restart(self) -> float:
-        """The most seconds that a restart is forecast to take, in a new process."""
+    def restart(self) -> float | None:
+        """The most seconds that a restart is forecast to take, in a new process.
+
+        `None` if nothing was looked at, or by an earlier build.
+        """
         return self._forecast("restart")
 
     @property
-    def restart_least(self) -> float:
+    def restart_least(self) -> float | None:
         """The same if every store had a snapshot of the target."""
         return self._forecast("restart_least")
 
-    def _forecast(self, name: str) -> float:
+    def _forecast(self, name: str) -> float | None:
+        if "restart_start" not in self.highest:
+            return None
         share = self.sums.get(f"{name}_share_ms", 0) / 1000
         store = self.highest.get(f"{name}_store", 0.0)
-        return round(self.highest.get("restart_start", 0.0) + max(store, share), 3)
+        return round(self.highest["restart_start"] + max(store, share), 3)
 
     @property
     def findings(self) -> dict[str, int]:
@@ -204,8 +209,8 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
     `every_unit` keeps every partition, and not only the worst. `task` is whether a task did the
     work; `plan` only reads the partitions without work.
     """
-    restart, plan = restart_facts(report.plan, report.after), report.plan
-    units = units_of(report.stores, plan.forecast.measured(report.after))
+    restart = restart_facts(report.plan, report.after)
+    units = units_of(report.stores, report.forecast)
     replays = [replay_of(store.after, store.target) for store in report.stores]
     loads = [replay.change_files for replay in replays if replay]
     stored = [_snapshot(store.after) for store in report.stores]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.findings import OF_STORAGE, Finding, FindingCode
+from statemaint.model.forecast import Forecast
 from statemaint.model.verdict import Verdict, worst
 from statemaint.plan.actions import Plan, Withheld
 from statemaint.plan.reasons import WithheldReason
@@ -118,6 +119,11 @@ class Report(Displayed):
     @property
     def after(self) -> tuple[Store, ...]:
         return tuple(store.after for store in self.stores)
+
+    @property
+    def forecast(self) -> Forecast:
+        """Returns the forecast of restarts, by what the run's proofs say of records."""
+        return self.plan.forecast.measured(self.after)
 
     @property
     def snapshots_written(self) -> int:

@@ -106,7 +106,7 @@ class BundleReport:
             findings=tuple(findings_json(report.findings)),
             lag=lag((store.after for store in report.stores), target),
             facts=facts_of(report, every_unit=every_unit),
-            units=tuple(units_of(report.stores, report.plan.forecast)),
+            units=tuple(units_of(report.stores, report.forecast)),
             withheld=by_reason(report.withheld),
             failure=Failure.of_findings(report.findings),
         )

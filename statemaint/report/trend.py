@@ -133,7 +133,7 @@ def _point_of(last: LastRun) -> Point | None:
         "files": sums.get("files"),
         "replay_bytes": sums.get("replayed"),
         "replay_files": sums.get("replayed_files"),
-        "restart": facts.restart if loads and facts.restart else None,
+        "restart": facts.restart if loads else None,
         "seconds": facts.highest.get("seconds"),
     }
     if last.facts:

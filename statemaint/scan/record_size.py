@@ -7,7 +7,7 @@ from statemaint.codec.compression.base import decode
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.hdfs import records
 from statemaint.codec.rocksdb import changelog
-from statemaint.errors import CodecError, StorageError
+from statemaint.errors import StatemaintError
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider
@@ -26,7 +26,7 @@ def with_record_size(storage: Storage, checkpoint: Checkpoint) -> Checkpoint:
         return checkpoint
     try:
         count = _count(storage, checkpoint, entry.path)
-    except (CodecError, StorageError):
+    except StatemaintError:
         return checkpoint  # whoever needs the file reports it
     return replace(checkpoint, record_size=entry.size / count if count else None)
 

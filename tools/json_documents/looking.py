@@ -102,6 +102,7 @@ class LongestChain(Part):
     deltas: int = said("their number")
     files: int = said("with the snapshot")
     bytes: int = said("with RocksDB's tables")
+    seconds: float | None = said("always null: `restart_forecast` has the time of a restart")
 
 
 class PastRestart(Part):
@@ -136,6 +137,15 @@ class RestartForecast(Part):
     change_records: int = said("by the size of a record that was read")
 
 
+class RestartEstimate(Part):
+    """Of earlier versions: their own reading, extrapolated. `restart_forecast` is of Spark."""
+
+    bytes: int = said("that all stores read at the newest version")
+    bytes_per_second: float = said("measured by reading the chain with the most bytes")
+    slots: int = said("`--slots`")
+    seconds_at_least: float = said("by these")
+
+
 Restarts = Annotated[bool, "whether the query can be started again as it is, with the newest Spark"]
 
 
@@ -160,6 +170,9 @@ class OneCheckpointDiagnosed(Part):
     )
     longest_chain: LongestChain | None = said("of the newest version; null if no store loads")
     restart_forecast: RestartForecast | None = said("null when the query does not restart")
+    restart_estimate: RestartEstimate | None = said(
+        "always null: `restart_forecast` has taken its place"
+    )
     unseen: list[str] = said("what was not checked")
     damage: Damage
     next: list[str] = said("what to do")

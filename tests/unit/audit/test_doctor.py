@@ -103,6 +103,13 @@ def test_a_past_restart_whose_files_are_gone_corrects_nothing(storage: MemorySto
     assert "no longer there" in next(line for line in lines(found) if line.startswith("past:"))
 
 
+def test_a_batch_of_another_history_corrects_nothing_however_late_it_is(
+    storage: MemoryStorage,
+) -> None:
+    found = doctor(storage, event_logs=restarted(60.0, version=10**12))
+    assert (found.forecast.percent, found.ratios) == (100, ())
+
+
 def test_event_logs_of_other_queries_correct_nothing(storage: MemoryStorage) -> None:
     storage.replace("metadata", [b'{"id":"another"}'])
     found = doctor(storage, event_logs=restarted(60.0))
@@ -133,7 +140,7 @@ def test_the_longest_chain_is_counted_with_the_tables_that_its_zip_refers_to() -
     ]
     assert doctor_json(found)["longest_chain"] == {
         "operator": 0, "partition": found.longest.id.partition, "store": "default", "deltas": 0,
-        "files": 1, "bytes": sum(sizes[path] for path in read),
+        "files": 1, "bytes": sum(sizes[path] for path in read), "seconds": None,
     }  # fmt: skip
 
 

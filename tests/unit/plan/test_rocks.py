@@ -404,6 +404,7 @@ def test_a_store_that_lost_its_oldest_zip_may_still_have_one_for_each_batch() ->
     assert store.snapshot_per_batch(16, 20)
     assert not rocks_store("17z 18z 20z").snapshot_per_batch(16, 20)
     assert not rocks_store("").snapshot_per_batch(16, 20)
+    assert not rocks_store("17z").snapshot_per_batch(17, 17), "one version does not say"
 
 
 def test_a_zip_in_the_window_that_lacks_a_table_halts_the_store() -> None:

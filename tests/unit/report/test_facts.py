@@ -69,9 +69,18 @@ def test_a_restart_reads_every_file_of_the_chain_in_the_slowest_partition() -> N
     forecast = facts.highest
     assert forecast["restart_store"] > 0.01 * sum(sizes) / 1e6
     assert facts.restart == round(forecast["restart_start"] + forecast["restart_store"], 3)
+    assert facts.restart_least
     assert forecast["restart_start"] < facts.restart_least < facts.restart
     assert facts.worst[0].partition == 1
     assert facts.highest["chain"] == 25
+
+
+def test_facts_of_an_earlier_build_forecast_nothing() -> None:
+    known = facts_of(looked_at(neglected(1)))
+    assert known.restart is not None
+    earlier = {name: value for name, value in known.highest.items() if "restart_" not in name}
+    old = replace(known, highest={**earlier, "restart": 1.0})
+    assert (old.restart, old.restart_least) == (None, None)
 
 
 def test_a_partition_that_does_not_load_is_worse_than_any_other() -> None:

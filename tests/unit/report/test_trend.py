@@ -27,7 +27,13 @@ HOUR = 3600
 FIGURES = Point._fields[2:-1]
 FACTS = RunFacts(
     sums={"bytes": 9000, "files": 41, "replayed": 700, "replayed_files": 13, "stores": 4},
-    highest={"chain": 12, "restart_store": 1.23456, "seconds": 8.5, "verdict": 2},
+    highest={
+        "chain": 12,
+        "restart_start": 1.0,
+        "restart_store": 0.23456,
+        "seconds": 8.5,
+        "verdict": 2,
+    },
     counts={"findings": {"CORRUPT_FILE": 2, "UNKNOWN_FILE": 1}},
     checkpoint={"CODE_OF_ANOTHER_BUILD": 1},
 )
@@ -102,7 +108,10 @@ def test_a_point_has_the_figures_of_the_record() -> None:
 
 
 def test_counts_are_whole_whatever_the_record_has() -> None:
-    facts = RunFacts(sums={"bytes": 7}, highest={"chain": 25.0, "restart_store": 1.5, "verdict": 0})
+    facts = RunFacts(
+        sums={"bytes": 7},
+        highest={"chain": 25.0, "restart_start": 0.5, "restart_store": 1.0, "verdict": 0},
+    )
     (point,) = with_run(Trend(), LastRun("run", 1.0, facts=facts)).points
     assert repr((point.chain, point.bytes, point.restart)) == "(25, 7, 1.5)"
     row = [1, "healthy", 25.0, *[None] * 4, 1.5, *[None] * 3, 0]
@@ -171,6 +180,7 @@ def test_the_largest_figures_fit_too() -> None:
         sums=dict.fromkeys(("bytes", "files", "replayed", "replayed_files"), 2**200),
         highest={
             "chain": 2**200,
+            "restart_start": 1.0,
             "restart_store": 1e300,
             "seconds": 4503599627370.123,
             "verdict": 2,
