@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain as chained
-from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from statemaint.codec.integrity.digest import StateDigest
@@ -18,8 +17,6 @@ from statemaint.model.files import Delta
 
 if TYPE_CHECKING:
     from statemaint.fold.rocksdb.write import Folded
-
-_BATCH = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +114,7 @@ def state_digest(source: Source, store: Store, chain: Chain) -> StateDigest:
 
     sums = Sums(source.key)
     with opened_state(source, store, chain) as state:
-        while rows := [*islice(state.rows, _BATCH)]:
-            sums.add(rows)
+        sums.add_all(state.rows)
     return sums.digest()
 
 

@@ -263,8 +263,7 @@ class Spill:
     def _sort(self) -> None:
         for rows, sums in zip(self._rows, self._sums, strict=True):
             rows.sort()
-            for start in range(0, len(rows), _BATCH):
-                sums.add(rows[start : start + _BATCH])
+            sums.add_all(rows)
 
 
 def taken_by(rows: int, size: int) -> tuple[int, int]:

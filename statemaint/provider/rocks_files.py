@@ -303,6 +303,7 @@ class RocksFiles:
 
     def write_snapshot(self, loaded: LoadedVersion) -> None:
         """Writes a version's SST file, then the zip that names it, in place of another zip."""
+        from statemaint.fold.compiled.rows import Sums  # noqa: PLC0415 -- numba is large
         from statemaint.fold.rocksdb import build_rows  # noqa: PLC0415 -- RocksDB is large
         from statemaint.fold.rocksdb.fetch import Zip  # noqa: PLC0415
 
@@ -311,10 +312,12 @@ class RocksFiles:
         checksum = self.conf.file_checksum_enabled
         action = WriteSnapshot(self.store, path, chain, SnapshotReason.FORCED, checksum, loaded.id)
         like = Zip(path, loaded.families, {}, self._delimiter)
-        rows = iter(sorted(loaded.rows.items()))
+        rows, source = sorted(loaded.rows.items()), self._source(path)
+        sums = Sums(source.key)
+        sums.add_all(rows)
         with workplace() as place:
             made = build_rows(
-                rows, loaded.version, self._source(path), like, workdir=place, path=path
+                iter(rows), loaded.version, source, like, sums.digest(), workdir=place, path=path
             )
             self.discard_snapshot(loaded.version, loaded.id)
             readers = Neighbours(self.storage).of(path)

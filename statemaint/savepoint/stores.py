@@ -11,7 +11,7 @@ from statemaint.codec.integrity.digest import StateDigest
 from statemaint.errors import AlreadyExistsError
 from statemaint.execute.fence import Fence, superseded_if_missing
 from statemaint.execute.publish import Published, built, publish, publish_zip, read_back
-from statemaint.fold import Engine, Source, engine_for, must_equal
+from statemaint.fold import Engine, Source, engine_for
 from statemaint.fold.needs import chains_need, loading
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
@@ -155,8 +155,7 @@ class StoreWriter:
     ) -> SavedStore:
         """Writes a file of rows that are put apart, in the order of their keys, and proves it."""
         source = self._as_saved(self._source(shuffle.sources[0][0]))
-        published = written(self.dest, write, rows, source, self.fence.check)
-        must_equal(write.path, published.digest, digest)
+        published = written(self.dest, write, rows, source, digest, self.fence.check)
         return self._proved(source, engine, write, published)
 
     def _proved(

@@ -1,6 +1,6 @@
 """Digests of rows in Python objects, by the compiled loop."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 from threading import local
 
@@ -53,11 +53,11 @@ class Sums:
         self._work[AT] = 0
         kernels.pick_all(window, end, self._work, self._sums, self._key)
 
-    def passing(self, rows: Iterator[Row]) -> Iterator[list[Row]]:
-        """Yields rows, many at a time, as they are added."""
+    def add_all(self, rows: Iterable[Row]) -> None:
+        """Adds all rows, each key once."""
+        rows = iter(rows)
         while some := [*islice(rows, _BATCH)]:
             self.add(some)
-            yield some
 
     def digest(self) -> StateDigest:
         """Returns the digest of all rows so far."""

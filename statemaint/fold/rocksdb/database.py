@@ -192,31 +192,18 @@ class Database:
             finally:
                 self._twin = None
 
-    def filled(self, rows: Iterator[Row], key: bytes, *, counted: bool) -> KnownRows:
-        """Fills an empty database with rows in key order; returns their digest.
+    def ingest(self, rows: Iterator[Change]) -> None:
+        """Fills an empty database with rows in key order.
 
-        Their families are only known if they are `counted`.
+        They become one file at the bottom level, which is compressed once and takes no memory.
         """
-        from statemaint.fold.compiled.rows import Sums  # noqa: PLC0415 -- numba is large
-
-        sums, counts = Sums(key), Counter[bytes]()
-        batches = sums.passing(rows)
-        batches = _counted(batches, counts) if counted else batches
-        rows = chain.from_iterable(batches)
-        if first := next(rows, None):
-            self.ingest(chain((first,), rows))
-        return KnownRows(sums.digest(), counts)
-
-    def ingest(self, rows: Iterable[Change]) -> None:
-        """Fills an empty database with at least one row, in key order.
-
-        The rows become one file at the bottom level, which is compressed once and takes no memory.
-        """
+        if not (first := next(rows, None)):
+            return
         file = str(self._place / "ingest.sst")
         with _translated(self._path):
             writer = SstFileWriter(self._family)
             writer.open(file)
-            for key, value in rows:
+            for key, value in chain((first,), rows):
                 writer[key] = value
             writer.finish()
             move = IngestExternalFileOptions()
@@ -264,7 +251,7 @@ class Database:
     def totals(self, key: bytes, families: ZipMetadata, *, compiled: bool) -> RowTotals:
         """Digests and counts all rows; only the families of the metadata are used."""
         counts: Counter[bytes] = Counter()
-        rows = _counted(self.rows(), counts) if families.families else self.rows()
+        rows = counted(self.rows(), counts) if families.families else self.rows()
         if not compiled:
             digest = clear_digest(chain.from_iterable(rows), key)
             return KnownRows(digest, counts).totals(families)
@@ -276,7 +263,8 @@ class Database:
         return KnownRows(sums.digest(), counts).totals(families)
 
 
-def _counted(batches: Iterator[list[Row]], counts: Counter[bytes]) -> Iterator[list[Row]]:
+def counted(batches: Iterator[list[Row]], counts: Counter[bytes]) -> Iterator[list[Row]]:
+    """Yields rows, and counts their keys by the first two bytes."""
     for batch in batches:
         counts.update([row[0][: _FAMILY.size] for row in batch])
         yield batch

@@ -1,8 +1,11 @@
 """From a chain to its digests, and to the files of a snapshot."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain as chained
+from itertools import islice
 from pathlib import Path
 from uuid import uuid4
 
@@ -11,7 +14,7 @@ from statemaint.codec.rocksdb.changelog import families_used
 from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, ZipMetadata, ZipShape
 from statemaint.errors import CodecError, UnsupportedError, in_file
 from statemaint.fold.rocksdb.changes import LIMITS, Limits, Pending, apply, decoded
-from statemaint.fold.rocksdb.database import Database, KnownRows, Row, RowTotals, opened
+from statemaint.fold.rocksdb.database import Database, KnownRows, Row, RowTotals, counted, opened
 from statemaint.fold.rocksdb.fetch import Zip, blaming, fetch, read_zip
 from statemaint.fold.source import Folding, Pieces, Source
 from statemaint.fold.temporary import temporary_directory, workplace
@@ -19,7 +22,7 @@ from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot
 
-_SST = ".sst"
+_SST, _BATCH = ".sst", 512
 # The file that `rocksdict` adds, and those that RocksDB creates again.
 _LEFT_OUT = ("rocksdict-config.json", "LOCK", "LOG")
 _NOTHING = ZipMetadata((), shape=ZipShape.PLAIN)
@@ -126,18 +129,30 @@ def build(
     return tuple(made)
 
 
-def build_rows(
-    rows: Iterator[Row], version: int, source: Source, like: Zip | None, *, workdir: Path, path: str
+def build_rows(  # noqa: PLR0913 -- each is a fact of its own
+    rows: Iterator[Row],
+    version: int,
+    source: Source,
+    like: Zip | None,
+    digest: StateDigest,
+    *,
+    workdir: Path,
+    path: str,
 ) -> Built:
     """Writes all rows of a version, in the order of their keys, into the files of a snapshot.
 
-    It gets the column families and merge operator of a zip `like` it, and its digest the key of
-    `source`. The files stay in `workdir`, an empty directory, until the caller has stored them;
-    errors name the file at `path`.
+    They must have the `digest`, which is not checked. The snapshot gets the column families and
+    merge operator of a zip `like` it. The files stay in `workdir`, an empty directory, until the
+    caller has stored them; errors name the file at `path`.
     """
-    delimiter = like.delimiter if like else None
+    delimiter, counts = like.delimiter if like else None, Counter[bytes]()
+    ingested = rows
+    if like and like.metadata.families:
+        batches = iter(lambda: [*islice(rows, _BATCH)], [])
+        ingested = chained.from_iterable(counted(batches, counts))
     with opened(path, workdir, delimiter, create=True) as database:
-        known = database.filled(rows, source.key, counted=bool(like and like.metadata.families))
+        database.ingest(ingested)
+        known = KnownRows(digest, counts)
         fold = Folded(source, None, Pending(database, like), path, LIMITS.compiled, known)
         return _saved(fold, Chain(version, None, ()), workdir, reuse=False)
 
