@@ -65,7 +65,8 @@ def outputs_of(report: Mapping[str, Any]) -> list[str]:
     """Returns the addresses of what a report has written: its checkpoint, or a savepoint."""
     if "savepoint" in report:
         return [report["savepoint"]]
-    return [report["checkpoint"]] if any(map(report.get, _WRITES)) else []
+    writes = ("files",) if "undo" in report else _WRITES
+    return [report["checkpoint"]] if any(map(report.get, writes)) else []
 
 
 def dataset_name(address: str) -> tuple[str, str]:
@@ -85,5 +86,7 @@ def counts_of(report: Mapping[str, Any]) -> dict[str, int]:
             return {"bytesWritten": written}
         case {"removed": removed, "written": snapshots}:
             return {"snapshotsWritten": len(snapshots), "filesDeleted": len(removed)}
+        case {"undo": _, "files": files, "bytes": size}:
+            return {"filesRestored": files, "bytesRestored": size}
         case _:
             return {name: report[key] for name, key in _COUNTS.items() if key in report}

@@ -27,7 +27,7 @@ from statemaint.recover import RecoveryReport, apply_recovery
 from statemaint.report.plan_file import MaintenanceFile, RecoveryFile, parse_plan
 from statemaint.report.summary import Fact, Step, decision, largest, steps_of
 from statemaint.report.task import MOST_FINDINGS, Failure, findings_json, reasons
-from statemaint.report.to_json import recovered_json, recovery_json, undo_plan_json
+from statemaint.report.to_json import fields_json, recovered_json, recovery_json, undo_plan_json
 from statemaint.savepoint import SavepointReport, savepoint
 from statemaint.storage import Storage
 from statemaint.undo.run import Undone
@@ -185,7 +185,8 @@ def apply_shown(storage: Storage, document: dict[str, Any]) -> Applied:
         recover = partial(apply_recovery, storage, plan_file)
         return _recovered(storage, recorded_recovery(storage, recover))
     restore = partial(undo, storage, plan_file.run, expected=plan_file.fingerprint)
-    return _undone(recorded_recovery(storage, restore), most_left=document["left"])
+    done = recorded_recovery(storage, restore)
+    return _undone(storage.root, done, most_left=document["left"])
 
 
 def _recovered(storage: Storage, done: RecoveryReport) -> Applied:
@@ -204,10 +205,10 @@ def _recovered(storage: Storage, done: RecoveryReport) -> Applied:
     return Applied(document, log, _remaining(done.plan), figures)
 
 
-def _undone(done: Undone, *, most_left: int) -> Applied:
+def _undone(checkpoint: str, done: Undone, *, most_left: int) -> Applied:
     # It fails if more files stay in the trash than were shown.
     log = f"brought back {counted(done.files, 'file')} ({texts.size(done.bytes)}) of run {done.run}"
-    document = {"run": done.run, "undo": done.undo, "files": done.files, "bytes": done.bytes}
+    document = {"checkpoint": checkpoint, **fields_json(done, "run undo files bytes")}
     left = dict(islice(done.left.items(), MOST_FINDINGS))
     failure = _staying(done.left) if len(done.left) > most_left else None
     return Applied({**document, "left": left}, log, failure)
@@ -251,6 +252,7 @@ def reshaped(settings: QuerySettings, form: Mapping[str, Any]) -> Applied:
         "checkpoint": settings.checkpoint,
         "savepoint": report.dest,
         "batch": report.note.batch,
+        "bytes": report.written,
         "code": [*report.code],
     }
     log = f"{report.dest} has batch {report.note.batch}; start the query from it by this code:"

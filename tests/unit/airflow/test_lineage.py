@@ -144,6 +144,14 @@ def test_a_rollback_has_deleted_what_it_moved_to_the_trash() -> None:
     assert counted(found) == {"snapshotsWritten": 0, "filesDeleted": 2}
 
 
+def test_an_undo_has_written_the_files_that_it_brought_back() -> None:
+    found = lineage({"checkpoint": "/a", "run": "r", "undo": "u", "files": 3, "bytes": 40})
+    assert places(found.outputs) == [("file", "/a")]
+    counts = found.run_facets["statemaint"]
+    assert (counts.filesRestored, counts.bytesRestored) == (3, 40)
+    assert lineage({"checkpoint": "/a", "undo": "u", "files": 0, "bytes": 0}).outputs == []
+
+
 @pytest.mark.parametrize("result", [None, [{"label": "op 0 / part 0"}], {"a": 1}])
 def test_a_task_without_a_report_has_no_lineage_of_ours(result: object) -> None:
     found = lineage(result)

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from statemaint.airflow.lineage import outputs_of
 from statemaint.airflow.recoveries import apply_shown, plan_shown, undo_shown, verified
 from statemaint.errors import Superseded, UnreadableError
 from statemaint.maintain import maintain
@@ -124,6 +125,7 @@ def test_an_undo_is_shown_and_carried_out(tmp_path: Path) -> None:
     assert (shown.document is not None, shown.failure) == (True, None)
     done = apply_shown(storage, shown.document or {})
     assert (done.json["files"], done.json["left"], done.failure) == (32, {}, None)
+    assert outputs_of(done.json) == [storage.root]
     assert (tmp_path / "c/state/0/0/1.delta").exists()
 
 
