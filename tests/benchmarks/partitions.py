@@ -64,7 +64,7 @@ def main(sizes: tuple[float, ...], folder: Path, *, write: bool) -> None:
         if not state.exists():
             _child("make", "local[2]", folder / "making", size)
             (folder / "making").rename(state)
-        _measure(results, state, f"{size:g} GB", spread=size == min(sizes))
+        _measure(results, state, f"{size:g} GB", spread=size == max(sizes))
     if write:
         text = f"{machine.described(spark=True)}. {of_commits([commit()])}."
         text = f"{text}\n\n{results.markdown()}"
