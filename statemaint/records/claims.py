@@ -41,16 +41,11 @@ _NAME = re.compile(rf"{FOLDER}/([0-9]{{{_DIGITS}}})\.json")
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The holder of a lease: one run, or all tasks of a run that were handed the same holder.
+    """The holder of a lease: one run, or all tasks of a run that were handed the same holder."""
 
-    Attributes:
-        name: the run's readable name; two attempts at one run have the same name.
-        attempt: grows with each attempt at the run.
-        nonce: unique to this holder across processes, DAGs and installations.
-    """
-
-    name: str
+    name: str  # readable; two attempts at one run have the same name
     attempt: int = 1
+    # Unique to this holder across processes, DAGs and installations.
     nonce: str = field(default_factory=lambda: token_hex(16))
 
     def follows(self, other: "Holder") -> bool:
@@ -59,19 +54,13 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The content of one lease file.
-
-    Attributes:
-        owner: the process that made the claim, in readable form.
-        deadline: when it ends unless it is renewed, by the storage's clock; 0 once it was released.
-        ended: whether it only marks the end of the lease; no run gets a lease before its deadline.
-    """
+    """The content of one lease file."""
 
     number: int
     holder: Holder
-    owner: str
-    deadline: float
-    ended: bool = False
+    owner: str  # the process that made it, in readable form
+    deadline: float  # when it ends unless it is renewed, by the storage's clock; 0 once released
+    ended: bool = False  # it only marks the end of the lease; no run gets one before its deadline
 
     @property
     def path(self) -> str:
@@ -91,7 +80,6 @@ class Claim:
         return json.dumps(fields).encode() + b"\n"
 
     def is_of(self, holder: Holder) -> bool:
-        """Returns whether a holder holds the lease by this claim."""
         return self.holder == holder and not self.ended
 
 

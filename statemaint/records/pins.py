@@ -36,7 +36,6 @@ _LAST_BATCH = 2**63 - 2
 
 
 def write_pin(storage: Storage, batch: int, *, by: str, seconds: float) -> Pin:
-    """Makes a new pin, of at most `MOST_SECONDS`."""
     now = storage.now()
     path = f"{FOLDER}/{batch}-{token_hex(4)}.json"
     pin = Pin(path, batch, created=now, until=now + seconds, by=_note(by))
@@ -69,10 +68,7 @@ def read_pins(storage: Storage) -> tuple[Pin, ...]:
 
 
 def forget_ended(storage: Storage, *, before: Callable[[], object]) -> None:
-    """Deletes the files of pins that have ended; `before` is called before each.
-
-    A file that cannot be read stays.
-    """
+    """Deletes the files of pins that have ended, but none that cannot be read."""
     now = storage.now()
     for pin in read_pins(storage):
         if pin.batch is not None and not pin.holds(now):

@@ -116,8 +116,8 @@ def _newest(entries: Iterable[Entry], most: int | None) -> list[Entry]:
     times: dict[str, float] = {}
     for entry in listed:
         times[_run_of(entry)] = max(entry.modified or 0.0, times.get(_run_of(entry), 0.0))
-    newest = sorted(times, key=lambda run: (times[run], run), reverse=True)[:most]
-    return [entry for entry in listed if _run_of(entry) in set(newest)]
+    newest = {*sorted(times, key=lambda run: (times[run], run), reverse=True)[:most]}
+    return [entry for entry in listed if _run_of(entry) in newest]
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,30 +35,20 @@ _PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class TrashedRun:
-    """A run's trash, as it was looked at.
+    """A run's trash, as it was looked at."""
 
-    Attributes:
-        since: the time of its first manifest; 0 without one.
-        until: the time until which at least one of its files is kept; 0 if that is not known.
-        files: the number of its files, without the manifests.
-    """
-
-    since: float
-    until: float
-    files: int
+    since: float  # the time of its first manifest; 0 without one
+    until: float  # until which at least one of its files is kept; 0 if that is not known
+    files: int  # without the manifests
     bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class ExpiredTrash:
-    """The expired runs, by their folders, each with its manifests.
-
-    Attributes:
-        unknown: the number of runs that the index lacks.
-    """
+    """The expired runs, by their folders, each with its manifests."""
 
     runs: Mapping[str, frozenset[Entry]] = field(default_factory=dict)
-    unknown: int = 0
+    unknown: int = 0  # the number of runs that the index lacks
 
     def __bool__(self) -> bool:
         return bool(self.runs)
@@ -66,7 +56,7 @@ class ExpiredTrash:
 
 def trashed_runs(storage: Storage) -> dict[str, float]:
     """Returns the folders of the runs that have files in the trash, and since when."""
-    known = _read_index(storage, folders := _folders(storage))
+    folders, known = _indexed(storage)
     since: dict[str, float] = {}
     for run in folders:
         if run in known:
@@ -84,7 +74,7 @@ def size_in_trash(storage: Storage, run: str) -> tuple[int, int]:
 
 def size_of_trash(storage: Storage) -> tuple[int, int]:
     """Returns the number of files in the trash, without the manifests, and their bytes."""
-    known = _read_index(storage, folders := _folders(storage))
+    folders, known = _indexed(storage)
     sizes = [
         (known[run].files, known[run].bytes) if run in known else size_in_trash(storage, run)
         for run in folders
@@ -93,7 +83,7 @@ def size_of_trash(storage: Storage) -> tuple[int, int]:
 
 
 def expired(storage: Storage, now: float) -> ExpiredTrash:
-    known = _read_index(storage, folders := _folders(storage))
+    folders, known = _indexed(storage)
     runs, looks = {}, 0
     for run in folders:
         if run in known and known[run].until > now:
@@ -158,23 +148,19 @@ def index_trash(storage: Storage, unknown: int, files: int) -> None:
     """
     if unknown < _WORTH_RUNS and files < _WORTH_FILES:
         return
-    known = _read_index(storage, folders := _folders(storage))
+    folders, known = _indexed(storage)
     looked = {run: _look(storage, run) for run in folders if run not in known}
     _write_index(storage, {**known, **{run: trashed for run, trashed in looked.items() if trashed}})
 
 
 def forget_trashed(storage: Storage, run: str) -> None:
     """Takes a run out of the index, before its trash changes; under the lease only."""
-    known = _read_index(storage, _folders(storage))
+    _, known = _indexed(storage)
     if known.pop(run_folder(run), None):
         _write_index(storage, known)
 
 
 # -- folders
-
-
-def _folders(storage: Storage) -> list[str]:
-    return sorted(storage.folders(FOLDER))
 
 
 def _is_of_manifest(entry: Entry) -> bool:
@@ -227,16 +213,16 @@ def _times(storage: Storage, path: str) -> list[float] | None:
 # -- the index
 
 
-def _read_index(storage: Storage, folders: list[str]) -> dict[str, TrashedRun]:
-    """Returns the runs of the index that are in the trash; none if it cannot be read."""
-    if not folders:
-        return {}
+def _indexed(storage: Storage) -> tuple[list[str], dict[str, TrashedRun]]:
+    """Returns the runs in the trash, and those that the index has; none if it is unreadable."""
+    if not (folders := sorted(storage.folders(FOLDER))):
+        return [], {}
     try:
         rows = json.loads(storage.read(INDEX))["runs"]
         known = {str(run): TrashedRun(**row) for run, row in rows.items()}
     except (NotFoundError, CodecError, LookupError, TypeError, ValueError, AttributeError):
-        return {}
-    return {
+        return folders, {}
+    return folders, {
         run: known[run]
         for run in folders
         if run in known
