@@ -1,6 +1,5 @@
 """The newest files of the query: it was not rewound, and a new file has their readers (S22)."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -11,6 +10,7 @@ from statemaint.model.files import Delta, Snapshot, classify_any
 from statemaint.model.ids import batch_in, version_of
 from statemaint.scan.scanner import scan
 from statemaint.storage import Storage
+from statemaint.storage.base import Check
 from statemaint.workers import nothing
 
 
@@ -25,17 +25,14 @@ def committed_batches(storage: Storage) -> dict[int, Entry]:
 
 
 class SharedLook:
-    """Looks at one file; threads that wait for each other share a look.
-
-    It began after each of them came, so it is as good as one of their own.
-    """
+    """Looks at one file; threads that wait for each other share a look that began after all."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._begun = self._answered = 0
         self._entry: Entry | None = None
 
-    def at(self, storage: Storage, path: str, *, first: Callable[[], object] = nothing) -> Entry:
+    def at(self, storage: Storage, path: str, *, first: Check = nothing) -> Entry:
         begun = self._begun
         with self._lock:
             if self._entry is None or self._answered <= begun:
@@ -52,7 +49,7 @@ def must_stand(
     store: Store | None = None,
     look: SharedLook | None = None,
     *,
-    first: Callable[[], object] = nothing,
+    first: Check = nothing,
 ) -> None:
     """Makes sure that the query was not rewound since a run was planned; one request.
 
@@ -159,7 +156,7 @@ def _folder(path: str) -> str:
 
 
 def _rank(entry: Entry) -> tuple[bool, int] | None:
-    """Returns the rank of a file: changes and log entries above snapshots, newer above older."""
+    # Changes and log entries rank above snapshots, newer ones above older.
     if entry.name.isdecimal():
         return True, int(entry.name)
     match classify_any(entry):

@@ -14,7 +14,7 @@ segment that it has not read, and both results stay.
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -32,6 +32,7 @@ from statemaint.records.segments import (
     write_merged,
 )
 from statemaint.storage import Storage
+from statemaint.storage.base import Check
 
 # A ledger is compacted when it has this many segments.
 MOST_SEGMENTS = 16
@@ -41,23 +42,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Needs:
-    """The reasons to keep lines.
-
-    Attributes:
-        since: the time from which all lines stay.
-        fence: the fencing number from which all lines stay.
-        paths: the files whose lines all stay.
-        restored: the restored files: the run that had moved each away, and its path.
-    """
+    """The reasons to keep lines."""
 
     window: RememberedRuns
-    since: float
-    fence: float = math.inf
-    paths: AbstractSet[str] = frozenset()
+    since: float  # the time from which all lines stay
+    fence: float = math.inf  # the fencing number from which all lines stay
+    paths: AbstractSet[str] = frozenset()  # the files whose lines all stay
+    # The restored files: the run that had moved each away, and its path.
     restored: AbstractSet[tuple[str, str]] = frozenset()
 
     def keep(self, line: Line) -> bool:
-        """Returns whether a line stays; a line without a time does."""
         return (
             line.time is None
             or line.time >= self.since
@@ -72,7 +66,7 @@ def is_due(storage: Storage) -> bool:
     return any(len(segments) >= MOST_SEGMENTS for segments in ledgers(storage).values())
 
 
-def compact(storage: Storage, window: RememberedRuns, *, before: Callable[[], object]) -> None:
+def compact(storage: Storage, window: RememberedRuns, *, before: Check) -> None:
     """Compacts every ledger that has many segments.
 
     Safe to kill and to repeat. An unreadable ledger is left as it is, and so are all of them if

@@ -8,7 +8,7 @@ from statemaint.execute.commits import must_stand
 from statemaint.execute.fence import TRUSTED
 from statemaint.execute.snapshot_writer import SnapshotWriter, must_be_unchanged
 from statemaint.execute.store_record import RunContext, StoreRecord
-from statemaint.execute.trash import Trash
+from statemaint.execute.trash import Trash, maintained
 from statemaint.model.proof import Attestation
 from statemaint.plan.actions import Delete
 from statemaint.plan.reasons import DeleteReason
@@ -59,8 +59,8 @@ class Deleter:
             self.record.settle(page, trash=trash is not None)
             if trash:
                 newest = max(delete.version for delete in deletes)
-                world, proof = None if start else store, self._proof
-                trash.note(page, world, target=context.target, gone=newest, proof=proof)
+                log = context.storage, store, context.target, newest, self._proof
+                trash.note(page, None if start else maintained(*log))
             # As late as possible, once a page: the lease, the pins, then the commit.
             must_stand(context.storage, context.commit, store, context.look, first=self._may_delete)
             removed: list[Delete] = []

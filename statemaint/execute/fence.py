@@ -1,6 +1,6 @@
 """Checks that precede writes and deletions; `lease` has the fence that asks the storage."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
@@ -8,6 +8,7 @@ from threading import Lock
 from statemaint.errors import NotFoundError, Superseded
 from statemaint.records.pins import read_pins
 from statemaint.storage import Storage
+from statemaint.storage.base import Check, Chunks
 
 # The seconds for which a holder trusts the storage's last answer that it holds the lease.
 TRUSTED = 2.0
@@ -40,13 +41,10 @@ class PinWatch:
 
     An answer counts for `TRUSTED` seconds, as the lease's does. A pin made while a run holds the
     lease is relied on only after longer than that.
-
-    Attributes:
-        floor: the oldest version that the plan keeps loadable; `None` if it deletes nothing.
     """
 
     storage: Storage
-    floor: int | None
+    floor: int | None  # the oldest version that the plan keeps loadable; none without deletions
     _looked: float = float("-inf")
     _lock: Lock = field(default_factory=Lock)
 
@@ -85,7 +83,7 @@ def superseded_if_missing(
         raise Superseded(error.path, f"existed when {when} and is missing") from error
 
 
-def and_then(chunks: Iterable[bytes], before: Callable[[], object]) -> Iterator[bytes]:
+def and_then(chunks: Chunks, before: Check) -> Iterator[bytes]:
     """Yields chunks, then calls `before`: a file appears in storage once its chunks have ended."""
     yield from chunks
     before()

@@ -24,22 +24,19 @@ from statemaint.records.segments import BOOTSTRAP, UNDO, add_segment, ledger_of,
 from statemaint.report.outcome import SnapshotWritten
 from statemaint.report.to_json import action_json
 from statemaint.storage import Storage
+from statemaint.workers import nothing
 
 Noted = Callable[[str, bytes], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """One run's view of a checkpoint's ledger.
-
-    Attributes:
-        noted: called with the path and the content of each store's record that was replaced.
-    """
+    """One run's view of a checkpoint's ledger."""
 
     storage: Storage
     run: str
     fence: Fence = field(default_factory=Fence)
-    noted: Noted = lambda _path, _content: None
+    noted: Noted = nothing  # gets the path and content of each store's record that was replaced
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def deleting(
@@ -62,16 +59,11 @@ class Ledger:
 
     def removing(self, verb: str, removes: Sequence[Remove]) -> None:
         """Notes files that are about to be moved to the trash at the operator's request."""
-        files = [
-            {
-                "path": remove.path,
-                "reason": remove.reason.value,
-                **_listed(remove.entry),
-                "trash": True,
-            }
-            for remove in removes
-        ]
-        self._add(verb, [self._line({"action": "remove", **file}) for file in files])
+        lines = []
+        for remove in removes:
+            named = {"action": "remove", "path": remove.path, "reason": remove.reason.value}
+            lines.append(self._line({**named, **_listed(remove.entry), "trash": True}))
+        self._add(verb, lines)
 
     def wrote(self, snapshot: SnapshotWritten) -> bytes:
         return self._proved(
@@ -89,16 +81,11 @@ class Ledger:
         self._add(ledger_of(store.unit), lines)
 
     def _proved(
-        self,
-        action: WriteSnapshot | Attest,
-        entry: Entry,
-        proof: Attestation | None,
-        **fields: object,
+        self, step: WriteSnapshot | Attest, entry: Entry, proof: Attestation | None, **more: object
     ) -> bytes:
         shown = {**proof.shown(), "inputs": len(proof.inputs)} if proof else None
-        return self._line(
-            {**action_json(action), "bytes": entry.size, "attestation": shown, **fields}
-        )
+        fields = {**action_json(step), "bytes": entry.size, "attestation": shown}
+        return self._line({**fields, **more})
 
     def knows(self, store: StoreId, notes: StoreNotes) -> None:
         """Replaces the record of a store, unless another run has taken over the lease.

@@ -4,7 +4,7 @@ A database that was built becomes a RocksDB snapshot: SST files first, then the 
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,12 +15,7 @@ from statemaint.codec.integrity import checksum_file
 from statemaint.codec.integrity.checksum_file import ChecksummedChunks
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.codec.rocksdb import snapshot_zip
-from statemaint.errors import (
-    AlreadyExistsError,
-    CheckpointError,
-    StorageError,
-    Superseded,
-)
+from statemaint.errors import AlreadyExistsError, CheckpointError, StorageError, Superseded
 from statemaint.execute.fence import Fence, and_then, superseded_if_missing
 from statemaint.fold import Engine, Folding, Source, must_equal
 from statemaint.fold.temporary import workplace
@@ -28,6 +23,7 @@ from statemaint.listing import Entry
 from statemaint.plan.actions import WriteSnapshot
 from statemaint.scan.rocks import shared_paths
 from statemaint.storage import Storage
+from statemaint.storage.base import Check, Chunks
 from statemaint.workers import nothing
 
 if TYPE_CHECKING:
@@ -41,21 +37,14 @@ _PIECE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A snapshot that is in place.
-
-    Attributes:
-        written: its bytes; 0 when another writer's file was there first.
-        digest: of the state that it must hold.
-        checksum: Spark's checksum file that was written with it.
-        parts: the shared files that were written for it.
-        refers: the paths of all shared files that it refers to, with their sizes.
-    """
+    """A snapshot that is in place."""
 
     entry: Entry
-    written: int
-    digest: StateDigest
-    checksum: Entry | None
-    parts: tuple[Entry, ...] = ()
+    written: int  # its bytes; 0 when another writer's file was there first
+    digest: StateDigest  # of the state that it must hold
+    checksum: Entry | None  # Spark's checksum file that was written with it
+    parts: tuple[Entry, ...] = ()  # the shared files that were written for it
+    # The paths of all shared files that it refers to, with their sizes.
     refers: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -65,7 +54,7 @@ def publish(
     folding: Folding,
     *,
     like: str | None,
-    before: Callable[[], object],
+    before: Check,
 ) -> Iterator[Published]:
     """Yields each snapshot as soon as it is in place; the next is written only on request.
 
@@ -101,11 +90,7 @@ class _Split:
 
 
 def _published(
-    storage: Storage,
-    action: WriteSnapshot,
-    like: str | None,
-    chunks: Iterable[bytes],
-    fold: _Split,
+    storage: Storage, action: WriteSnapshot, like: str | None, chunks: Chunks, fold: _Split
 ) -> Published:
     summed = ChecksummedChunks(chunks)
     try:
@@ -116,21 +101,20 @@ def _published(
     return Published(entry, entry.size, fold.digest(action.version), beside)
 
 
-def write_like(storage: Storage, like: str | None, path: str, chunks: Iterable[bytes]) -> Entry:
+def write_like(storage: Storage, like: str | None, path: str, chunks: Chunks) -> Entry:
     """Writes a snapshot's file for all readers of the newest change that it is made from (S22)."""
     with superseded_if_missing(only=like or ""):
         return storage.write(path, chunks, like=like)
 
 
-def dated(storage: Storage, entry: Entry) -> Entry:
-    """Returns the entry of a file that was written `like` another, with its time."""
-    if entry.tag is None or entry.modified is not None:
-        return entry
-    return as_shown(entry, storage.stat(entry.path))
+def dated(storage: Storage, written: Entry, shown: Entry | None = None) -> Entry:
+    """Returns the entry of a file that was written `like` another, with its time.
 
-
-def as_shown(written: Entry, shown: Entry) -> Entry:
-    """Returns a later entry of a file that was written, if it still is that file."""
+    A later entry of it, if a read has `shown` one, saves a request.
+    """
+    if written.modified is not None or (written.tag is None and shown is None):
+        return written
+    shown = shown or storage.stat(written.path)
     if (shown.size, shown.tag) != (written.size, written.tag):
         raise Superseded(written.path, "was replaced after it was written")
     return shown
@@ -183,8 +167,8 @@ def publish_zip(
     made: "Built",
     *,
     like: str | None,
-    before: Callable[[], object],
-    last: Callable[[], object] = nothing,
+    before: Check,
+    last: Check = nothing,
 ) -> Published:
     """Uploads the new SST files of a database, then the zip that makes it a snapshot.
 

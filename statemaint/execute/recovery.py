@@ -13,10 +13,9 @@ from functools import partial
 from statemaint.errors import Superseded
 from statemaint.execute.fence import Fence, PinWatch
 from statemaint.execute.ledger import Ledger
-from statemaint.execute.log_witness import must_be_as_planned, recovery_notes, rolled_back
 from statemaint.execute.store_record import RunContext
 from statemaint.execute.stores import StoreExecutor, need_of
-from statemaint.execute.trash import Trash
+from statemaint.execute.trash import Trash, must_be_as_planned, recovery_notes, rolled_back
 from statemaint.fold import Source, engine_for
 from statemaint.fold.needs import loading
 from statemaint.model.checkpoint import Checkpoint, Store

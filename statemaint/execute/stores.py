@@ -19,12 +19,11 @@ from statemaint.errors import (
     UnreadableError,
     UnsupportedError,
 )
-from statemaint.execute.announced import Announcement, announce
 from statemaint.execute.deleter import Deleter
 from statemaint.execute.fence import Fence, PinWatch
 from statemaint.execute.ledger import Ledger, Noted
 from statemaint.execute.snapshot_writer import SnapshotWriter, StoreFolds
-from statemaint.execute.store_record import RunContext, StoreRecord
+from statemaint.execute.store_record import Announcement, RunContext, StoreRecord, announce
 from statemaint.execute.trash import Trash
 from statemaint.fold import Engine, Source, engine_for
 from statemaint.fold.needs import chains_need, loading, read_need
@@ -35,7 +34,7 @@ from statemaint.plan.actions import Action, Attest, Delete, Plan, StorePlan, Wri
 from statemaint.records.attestations import StoreNotes
 from statemaint.report.outcome import Halted, Outcome, Skipped
 from statemaint.storage import Storage
-from statemaint.workers import Job, Workers, as_they_come
+from statemaint.workers import Job, Workers, as_they_come, nothing
 
 # How long a stale snapshot stays in the trash if other files are deleted immediately.
 STALE_FOR = 7 * 86400.0
@@ -50,7 +49,7 @@ def execute(  # noqa: PLR0913 -- each is a choice of its own
     elapsed: Callable[[], float] = lambda: 0.0,
     engine: Engine | None = None,
     workers: Workers | int | None = None,
-    noted: Noted = lambda _path, _content: None,
+    noted: Noted = nothing,
     together: bool = False,
 ) -> Iterator[Outcome]:
     """Yields the outcomes of a plan as it is carried out.

@@ -36,6 +36,8 @@ _LONGEST_LINE = 1 << 26  # the world of a store of a million files
 
 @dataclass(frozen=True, slots=True)
 class Line:
+    """One line of a ledger."""
+
     content: bytes  # as it is stored, without its end
     fields: Mapping[str, Any]
 

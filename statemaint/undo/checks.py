@@ -10,12 +10,13 @@ versions that the commit log requires.
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from statemaint.codec.rocksdb import snapshot_zip
 from statemaint.errors import CodecError, NotFoundError
 from statemaint.execute.commits import committed_batches
-from statemaint.execute.log_witness import Versioned, log_of
+from statemaint.execute.trash import Versioned, log_of
 from statemaint.listing import Entry
 from statemaint.model.files import (
     ChecksumFile,
@@ -60,22 +61,14 @@ def units_of(paths: Iterable[str]) -> frozenset[UnitId]:
 
 @dataclass(frozen=True, slots=True)
 class _Log:
-    """One store's current log, compared with the log that a run saw.
+    """One store's current log, compared with the log that a run saw."""
 
-    Attributes:
-        changed: the files that changed, ascending by version.
-        sound: the versions with an unchanged file.
-        newest: the newest version that the run saw; 0 if it noted none.
-        new: the words that describe a changed file.
-        noted: whether the run noted its log at all; early builds did not.
-        cut: whether files above `newest` that the run saw, or a later one removed, are missing.
-    """
-
-    changed: tuple[tuple[int, str], ...]
-    sound: frozenset[int]
-    newest: int
-    new: str
-    noted: bool = True
+    changed: tuple[tuple[int, str], ...]  # the files that changed, ascending by version
+    sound: frozenset[int]  # the versions with an unchanged file
+    newest: int  # the newest version that the run saw; 0 if it noted none
+    new: str  # the words that describe a changed file
+    noted: bool = True  # whether the run noted its log at all; early builds did not
+    # Whether files above `newest` that the run saw, or a later one removed, are missing.
     cut: bool = False
 
     def against(self, version: int, target: int) -> str | None:
@@ -103,9 +96,6 @@ class _Fit:
             path: classify_any(Entry(path, entry.size, entry.modified))
             for path, entry in trash.files.items()
         }
-        self._of_repair = any(
-            manifest.name == f"{RecoveryVerb.REPAIR.value}.jsonl" for manifest in trash.manifests
-        )
 
     def reasons(self) -> dict[str, str]:
         directories: dict[str, list[Versioned]] = {}
@@ -144,12 +134,8 @@ class _Fit:
                 back.add(file.version)
 
     def _state_of(self, directory: str) -> list[Versioned]:
-        files = (
-            classify_any(entry)
-            for entry in self._storage.list(directory)
-            if _in(entry.path, directory)
-        )
-        return [file for file in files if isinstance(file, Delta | Snapshot)]
+        entries = (it for it in self._storage.list(directory) if _in(it.path, directory))
+        return [file for file in map(classify_any, entries) if isinstance(file, Delta | Snapshot)]
 
     def _lone(self, version: int, back: Collection[int]) -> str | None:
         """Returns why a file does not fit below the existing files: there is a gap above it."""
@@ -248,7 +234,8 @@ class _Fit:
 
         A zip that a repair replaced may have lacked it already.
         """
-        if self._of_repair:
+        repair = f"{RecoveryVerb.REPAIR.value}.jsonl"
+        if any(manifest.name == repair for manifest in self._trash.manifests):
             return
         for path in sorted(self._files.keys() - stay.keys()):
             if why := lacking_part(self._storage, self._trash, path):
@@ -290,18 +277,13 @@ def lacking_part(storage: Storage, trash: Contents, path: str) -> str | None:
         trashed = trash.files.get(part)
         if trashed is not None and trashed.size == size:
             continue
-        if _size(storage, part) != size:
-            other = trash_of_others(storage, trash.run).get(part)
-            where = f"was removed by run {other}; undo that run first" if other else "is missing"
-            return f"{part}, which {path} refers to, {where}"
+        with suppress(NotFoundError):
+            if storage.stat(part).size == size:
+                continue
+        other = trash_of_others(storage, trash.run).get(part)
+        where = f"was removed by run {other}; undo that run first" if other else "is missing"
+        return f"{part}, which {path} refers to, {where}"
     return None
-
-
-def _size(storage: Storage, path: str) -> int | None:
-    try:
-        return storage.stat(path).size
-    except NotFoundError:
-        return None
 
 
 def parts_of(storage: Storage, stored: str, path: str) -> dict[str, int]:
@@ -317,12 +299,9 @@ def parts_of(storage: Storage, stored: str, path: str) -> dict[str, int]:
 
 def trash_of_others(storage: Storage, run: str) -> dict[str, str]:
     """Returns the files in the trash of other runs by their old paths, each with one such run."""
-    runs = {}
-    for entry in storage.list(FOLDER):
-        other, _, path = entry.path.removeprefix(f"{FOLDER}/").partition("/")
-        if other != run_folder(run):
-            runs[path] = other
-    return runs
+    inside = (entry.path.removeprefix(f"{FOLDER}/") for entry in storage.list(FOLDER))
+    places = (path.partition("/") for path in inside)
+    return {path: other for other, _, path in places if other != run_folder(run)}
 
 
 def _in(path: str, directory: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from statemaint.errors import ConfigError
-from statemaint.execute.log_witness import is_log_entry, log_entries
+from statemaint.execute.trash import is_log_entry, log_entries
 from statemaint.listing import Entry
 from statemaint.model.files import Delta, Snapshot, classify_any, snapshot_version
 from statemaint.model.ids import batch_in, batch_of, version_of
@@ -48,18 +48,16 @@ class _Rollback:
         self._must_have_its_commits()
         # A rollback that ended while it noted what it would move has moved none, and its manifest
         # may lack files that exist.
-        logs = self.trash.logs
+        root, run, logs = self.storage.root, self.trash.run, self.trash.logs
         reasons = self._against(logs) if logs else self._against_old()
         for why in reasons if self.trash.files else ():
             raise ConfigError(
-                f"{self.storage.root}: {why}: the query has continued since run {self.trash.run}, "
-                "and the files that were moved away no longer fit; they stay in the trash, from "
-                "which they can be copied to another place"
+                f"{root}: {why}: the query has continued since run {run}, and the files that were "
+                "moved away no longer fit; they stay in the trash, from which they can be copied "
+                "to another place"
             )
         for why in self._lost():
-            raise ConfigError(
-                f"{self.storage.root}: {why}; no file of run {self.trash.run} is restored"
-            )
+            raise ConfigError(f"{root}: {why}; no file of run {run} is restored")
 
     # -- another run first
 
@@ -72,11 +70,7 @@ class _Rollback:
         noted = [seen.path for seen in (*logs.removed, *logs.left)] if logs else []
         versions = sorted({snapshot_version(path) or 0 for path in self.trash.files})
         commits = [f"commits/{batch_of(version)}" for version in versions if version]
-        missing = [
-            path
-            for path in (*noted, *commits)
-            if path not in self.there and path not in self.trash.files
-        ]
+        missing = [path for path in (*noted, *commits) if not self._exists(path)]
         others = trash_of_others(self.storage, self.trash.run) if missing else {}
         for path in missing:
             if path in others:
@@ -85,6 +79,9 @@ class _Rollback:
                     "undo that run first"
                 )
 
+    def _exists(self, path: str) -> bool:
+        return path in self.there or path in self.trash.files
+
     # -- what the rollback noted
 
     def _against(self, logs: LogWorld) -> Iterator[str]:
@@ -92,19 +89,20 @@ class _Rollback:
         whole = bool(removed) and all(
             path not in self.trash.files and self._is_mine(seen) for path, seen in removed.items()
         )
-        yield from self._against_left(logs, whole=whole)
+        yield from self._against_left(logs.left, missing=not whole)
         yield from self._against_removed(removed)
-        left = {seen.path for seen in logs.left}
-        if whole:
-            yield from self._against_gone_on(left | removed.keys())
-        else:
-            yield from self._against_others(left | removed.keys())
-        yield from self._against_state(logs, whole=whole)
+        noted = {seen.path for seen in logs.left} | removed.keys()
+        yield from self._against_gone_on(noted) if whole else self._against_others(noted)
+        yield from self._against_left(logs.newest, missing=False)
+        for path in self.trash.files:
+            if not is_log_entry(path):
+                yield from self._against_place(path)
+        yield from self._against_new_state(logs, whole=whole)
 
-    def _against_left(self, logs: LogWorld, *, whole: bool) -> Iterator[str]:
-        for seen in logs.left:
+    def _against_left(self, left: Iterable[Seen], *, missing: bool) -> Iterator[str]:
+        for seen in left:
             entry = self.there.get(seen.path)
-            if entry is None and not whole:
+            if entry is None and missing:
                 yield f"{seen.path}, which the rollback had left, is missing"
             elif entry and not self.same(seen, entry):
                 yield f"{seen.path}, which the rollback had left, was written again"
@@ -164,16 +162,6 @@ class _Rollback:
                 return path
         return None
 
-    def _against_state(self, logs: LogWorld, *, whole: bool) -> Iterator[str]:
-        for seen in logs.newest:
-            entry = self.there.get(seen.path)
-            if entry and not self.same(seen, entry):
-                yield f"{seen.path}, which the rollback had left, was written again"
-        for path in self.trash.files:
-            if not is_log_entry(path):
-                yield from self._against_place(path)
-        yield from self._against_new_state(logs, whole=whole)
-
     def _against_new_state(self, logs: LogWorld, *, whole: bool) -> Iterator[str]:
         """Yields the state above the rollback's version that only a batch can have written."""
         notes, newest = self.trash.notes, {seen.path for seen in logs.newest}
@@ -189,9 +177,8 @@ class _Rollback:
                     yield f"{path} is another file by now"
                 continue
             if above and path not in newest and (not whole or file.version <= max(versions)):
-                if self._is_of_earlier(path):
-                    continue
-                yield f"{path} was written after it"
+                if not self._is_of_earlier(path):
+                    yield f"{path} was written after it"
 
     def _is_mine(self, seen: Seen) -> bool:
         """Returns whether an entry exists unchanged: never moved, or restored by an undo."""
@@ -206,14 +193,10 @@ class _Rollback:
 
         Otherwise the query wrote it again, whatever its bytes: it has continued.
         """
-        trashed = self.trash.files[entry.path]
-        if not equal(self.storage, trashed.path, entry.path):
+        if not equal(self.storage, self.trash.files[entry.path].path, entry.path):
             return False
-        return (
-            self._is_unmoved(entry)
-            or self._is_coming_back(entry)
-            or self._is_of_another_undo(entry)
-        )
+        ours = self._is_unmoved(entry) or self._is_coming_back(entry)
+        return ours or self._is_of_another_undo(entry)
 
     def _is_unmoved(self, entry: Entry) -> bool:
         """Returns whether a file is the one that this run saw, which was copied and not deleted.
@@ -255,12 +238,10 @@ class _Rollback:
         until = max((note.until for note in self.trash.notes.values()), default=0.0)
         if self.storage.now() >= until:  # another run may have begun to empty this trash
             for path in self.trash.notes:
-                exists = path in self.there or path in self.trash.files
-                if not exists and not path.endswith(".crc"):
+                if not self._exists(path) and not path.endswith(".crc"):
                     yield f"{path} has been deleted from the trash, which is due"
-        for path in sorted(self.trash.files):
-            if why := lacking_part(self.storage, self.trash, path):
-                yield why
+        reasons = (lacking_part(self.storage, self.trash, it) for it in sorted(self.trash.files))
+        yield from filter(None, reasons)
 
     # -- what earlier builds noted
 

@@ -39,6 +39,7 @@ from statemaint.report.to_json import undo_fingerprint
 from statemaint.scan.identity import check_inside, must_be_checkpoint
 from statemaint.scan.proofs import crc32c_of, equal
 from statemaint.storage import ReadOnly, Storage
+from statemaint.storage.base import Check
 from statemaint.undo.checks import undo_refusals, units_of
 from statemaint.undo.history import FileIdentity, read_history
 from statemaint.undo.rollback_checks import check_rollback_undoable
@@ -51,23 +52,14 @@ _OCCUPIED = "another file is in its place; remove that one first if this one is 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Undone(Displayed):
-    """The result of an undo.
-
-    Attributes:
-        files: the number of files that are in place again.
-        left: the paths of the files that stay in the trash, with the reason for each: their store's
-            log was written again since, another file is in their place, a checksum would be beside
-            a file that is not its own, or the query might be unable to read them.
-        undo: the id under which this undo is recorded.
-        sequel: what follows, as `UndoPlan.sequel` has it; empty if no file came back.
-    """
+    """The result of an undo."""
 
     run: str
-    files: int
+    files: int  # the number of files that are in place again
     bytes: int
-    left: Mapping[str, str] = field(default_factory=dict)
-    undo: str = ""
-    sequel: str = ""
+    left: Mapping[str, str] = field(default_factory=dict)  # paths in the trash, and why they stay
+    undo: str = ""  # the id under which this undo is recorded
+    sequel: str = ""  # what follows, as `UndoPlan.sequel` has it; empty if no file came back
 
     def _facts(self) -> Iterator[str]:
         yield f"run {self.run}"
@@ -91,13 +83,7 @@ class Undone(Displayed):
 
 
 def plan_undo(storage: Storage, run: str) -> UndoPlan:
-    """Returns the files that an undo would bring back, and why the others stay; writes nothing.
-
-    Raises:
-        NotACheckpointError: when there is none.
-        ConfigError: when nothing of that run is in the trash, or it was a rollback and the query
-            has continued since.
-    """
+    """Returns the files that an undo would bring back, and why the others stay; writes nothing."""
     reading = ReadOnly(storage)
     must_be_checkpoint(reading)
     return _Undo(reading, run).plan
@@ -111,21 +97,13 @@ def undo(storage: Storage, run: str, *, expected: str | None = None) -> Undone:
     come back as a whole or not at all. The next maintenance deletes the files of an earlier one
     again unless its policy keeps more than the one that deleted them.
 
-    Safe to kill and to repeat.
-
-    Args:
-        storage: where the checkpoint lives.
-        run: the id of the run, as `statemaint runs` lists it.
-        expected: the fingerprint of the plan that was reviewed; `None` for any.
+    Safe to kill and to repeat. `expected` is the fingerprint of the plan that was reviewed.
 
     Raises:
-        NotACheckpointError: when there is none.
         ConfigError: when nothing of that run is in the trash, or it was a rollback and the query
             has continued since.
-        LeaseHeldError: when another run maintains the checkpoint.
         Superseded: when the plan has changed by now, the query was rewound before the first file
             came back, or it has removed the file beside which another was to be restored.
-        StorageError: when the storage fails.
     """
     must_be_checkpoint(storage)
     _must_be_in_trash(storage, run)  # before anything is written for it
@@ -217,12 +195,9 @@ def _counting(restored: Sequence[PutBack], noted: Callable[..., None]) -> Iterat
 
 
 class _Undo:
-    """The plan for one run's trash, and its restoring.
+    """The plan for one run's trash, and its restoring; `before` is called before each move."""
 
-    `before` is called before each move; whatever it raises ends the work.
-    """
-
-    def __init__(self, storage: Storage, run: str, before: Callable[[], object] = nothing) -> None:
+    def __init__(self, storage: Storage, run: str, before: Check = nothing) -> None:
         _must_be_in_trash(storage, run)
         self._storage, self._before = storage, before
         self._trash = trash = contents(storage, run)

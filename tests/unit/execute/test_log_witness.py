@@ -4,7 +4,7 @@ import google_crc32c
 import pytest
 
 from statemaint.errors import Superseded
-from statemaint.execute.log_witness import (
+from statemaint.execute.trash import (
     _judged,
     _witnessed,
     is_log_entry,
