@@ -26,13 +26,7 @@ from statemaint.plan.recovery.repair_steps import (
     witness,
 )
 from statemaint.plan.staleness import judge, was_replaced
-from statemaint.recover.carry_out import (
-    Proved,
-    RecoveryReport,
-    carry_out,
-    log_entries,
-    rewind_of,
-)
+from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_entries, rewind_of
 from statemaint.recover.proofs import Proofs, doubts_of, listed, store_of
 from statemaint.scan.identity import check_links
 from statemaint.scan.proofs import fingerprint
@@ -51,15 +45,6 @@ def plan_repair(storage: Storage, *, workers: Workers | int | None = None) -> Re
     Each step is proved on the checkpoint as it would be without the files: everything that they may
     affect is verified again as `verify --deep` does; the step's finding must be resolved, and no
     other may have appeared.
-
-    Args:
-        storage: where the checkpoint lives.
-        workers: the number of stores that are read at a time; by default what suits the storage.
-
-    Raises:
-        Superseded: when a store is removed in the meantime.
-        UnsupportedError: when the checkpoint is of a kind that cannot be read.
-        StorageError: when anything could not be listed or read.
     """
     return _proved(storage, workers).plan
 
@@ -71,22 +56,11 @@ def repair(
     expected: str | None = None,
     workers: Workers | int | None = None,
 ) -> RecoveryReport:
-    """Repairs what the log can prove; the bad files are moved to the trash.
+    """Repairs what the log can prove; the bad files stay in the trash for `trash_for` seconds.
 
-    The query must not run: if its logs change in the meantime, nothing is done.
-
-    Args:
-        storage: where the checkpoint lives.
-        trash_for: the minimum number of seconds that the bad files are kept.
-        expected: the fingerprint of the plan that was reviewed; none by default.
-        workers: the number of stores that are read, and then repaired, at a time; by default what
-            suits the storage. The plan and the report are the same with any number.
-
-    Raises:
-        Superseded: when the plan has changed since, or the logs change in the meantime.
-        LeaseHeldError: when another run maintains the checkpoint.
-        SnapshotMismatchError: when a new snapshot does not read back as it was folded.
-        UnsupportedError, StorageError: as `plan_repair` does.
+    The query must not run: if its logs change in the meantime, nothing is done. `expected` is the
+    fingerprint of the plan that was reviewed. The plan and the report are the same with any number
+    of workers.
     """
     prove = partial(_proved, storage, workers)
     return carry_out(storage, prove, trash_for=trash_for, expected=expected, workers=workers)
@@ -132,8 +106,8 @@ class _Search:
 
     def consider(self, step: RepairStep) -> None:
         """Takes a step with its proof, unless there is a reason against it."""
-        hidden = frozenset(path for accepted in self.accepted for path in accepted.paths)
-        removes = tuple(remove for remove in step.removes if remove.path not in hidden)
+        removed = self._removed
+        removes = tuple(remove for remove in step.removes if remove.path not in removed)
         if not removes or self._settled(step.finding):
             return  # another step removes its files, or the fault is resolved
         step = replace(step, removes=removes)
@@ -281,31 +255,25 @@ class _Search:
             yield from doubts_of(after, chain, step.removes[-1].entry, self._before.checkpoint)
 
     @property
+    def _removed(self) -> set[str]:
+        return {path for step in self.accepted for path in step.paths}
+
+    @property
     def unrepaired(self) -> tuple[str, ...]:
         """Each file whose removal might have resolved a finding, with why it stays."""
-        removed = {path for step in self.accepted for path in step.paths}
-        return tuple(
-            f"{path} stays: {why}" for path, why in self._stays.items() if path not in removed
-        )
+        removed, stays = self._removed, self._stays.items()
+        return tuple(f"{path} stays: {why}" for path, why in stays if path not in removed)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The findings that remain after all steps; no step resolves a broken lineage."""
-        lineages = (
-            finding
-            for finding in self._before.findings
-            if finding.code is FindingCode.LINEAGE_BROKEN
-        )
-        own = (
-            finding for finding in lineages if finding.path and finding.path.endswith(".changelog")
-        )
+        remaining = dict.fromkeys(self.after.findings)
+        for finding in self._before.findings:
+            of_changelog = finding.path and finding.path.endswith(".changelog")
+            if finding.code is FindingCode.LINEAGE_BROKEN and of_changelog:
+                remaining[finding] = None
         based = [store_of(self._before.checkpoint, step) for step in self.based]
-        remaining = dict.fromkeys((*self.after.findings, *own))
-        return tuple(
-            finding
-            for finding in remaining
-            if not any(lacks_base(store, finding) for store in based)
-        )
+        return tuple(it for it in remaining if not any(lacks_base(store, it) for store in based))
 
     def made(self) -> Iterator[RepairStep]:
         """Yields the steps, each with the snapshot that replaces the removed one."""
@@ -351,9 +319,10 @@ def _without_corrupt(found: Verification) -> Verification:
 
 def _loses_families(store: Store, verified: Verification, step: RepairStep) -> bool:
     """Returns whether a store has column families that no zip names."""
-    tagged = {operator.id for operator in verified.checkpoint.operators if operator.has_families}
-    named = store.rocks is None or store.families_at(step.version)
-    return not named and store.id.operator in tagged
+    if store.rocks is None or store.families_at(step.version):
+        return False
+    operators = verified.checkpoint.operators
+    return any(it.has_families and it.id == store.id.operator for it in operators)
 
 
 def _is_checksum(storage: Storage, side: ChecksumFile) -> bool:

@@ -22,13 +22,7 @@ from statemaint.plan.staleness import judge
 from statemaint.planning import not_committed, scan_checkpoint
 from statemaint.records.pins import read_pins
 from statemaint.records.segments import BOOTSTRAP, read_lines
-from statemaint.recover.carry_out import (
-    Proved,
-    RecoveryReport,
-    carry_out,
-    log_entries,
-    rewind_of,
-)
+from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_entries, rewind_of
 from statemaint.scan.identity import check_inside, check_links
 from statemaint.scan.query_logs import partition_counts
 from statemaint.scan.rollbacks import interrupted_rollbacks
@@ -49,17 +43,10 @@ def plan_rollback(
     The offsets of the next batch stay if they can be read, so that it reads the same input again.
     Sources and sinks are not examined.
 
-    Args:
-        storage: where the checkpoint lives.
-        batch: the newest batch that is to stay committed.
-        workers: the number of stores that are read at a time; by default what suits the storage.
-
     Raises:
         ConfigError: when the commit log does not have the batch, or a later one is pinned.
         DamagedError: when its state does not load in every store, a restart would still fail, or a
             rollback to an earlier batch is unfinished.
-        UnsupportedError: when the checkpoint is of a kind that cannot be read.
-        StorageError: when anything could not be listed or read.
     """
     return _proved(storage, batch, workers).plan
 
@@ -76,20 +63,9 @@ def rollback(
 
     The query must not run. A query that begins a batch in the meantime is detected; one that only
     waits for input is not. Safe to kill and to repeat; `undo` reverses it until the query runs.
-    Refused while a batch above is pinned.
-
-    Args:
-        storage: where the checkpoint lives.
-        batch: the newest batch that is to stay committed.
-        trash_for: the minimum number of seconds that the files are kept.
-        expected: the fingerprint of the plan that was reviewed; none by default.
-        workers: the number of stores that are read, and whose files are then moved, at a time; by
-            default what suits the storage. The plan and the report are the same with any number.
-
-    Raises:
-        Superseded: when the plan has changed since, or the logs change in the meantime.
-        LeaseHeldError: when another run maintains the checkpoint.
-        ConfigError, DamagedError, UnsupportedError, StorageError: as `plan_rollback` does.
+    Refused while a batch above is pinned. The files are kept for `trash_for` seconds at least;
+    `expected` is the fingerprint of the plan that was reviewed. The plan and the report are the
+    same with any number of workers.
     """
     prove = partial(_proved, storage, batch, workers)
     first = partial(check_pins, storage, batch)
@@ -153,23 +129,18 @@ def _check_log(
     for findings in in_turn(jobs, threads=threads, budget=budget, stop=reading.stop):
         for finding in findings:
             if finding.code is not FindingCode.STALE_SNAPSHOT and batch in finding.batches:
-                detail = (
-                    f"cannot roll back to batch {batch}, its rows may be wrong: {finding.detail}"
-                )
-                raise DamagedError(checkpoint.root, detail, code=finding.code.value)
+                why = f"cannot roll back to batch {batch}, its rows may be wrong: {finding.detail}"
+                raise DamagedError(checkpoint.root, why, code=finding.code.value)
 
 
 def _check_stores(before: Checkpoint, after: Checkpoint, batch: int) -> None:
     """Refuses a batch that leaves a store without files: a scan would no longer see that store."""
-    remaining, version = {store.id for store in after.stores if store.files}, version_of(batch)
-    required = (
-        store.id for store in before.stores if store.files and before.asks(store.id, version)
-    )
-    lost = sorted(store_id for store_id in required if store_id not in remaining)
-    if lost:
+    version = version_of(batch)
+    required = {it.id for it in before.stores if it.files and before.asks(it.id, version)}
+    if lost := sorted(required - {store.id for store in after.stores if store.files}):
         detail = (
             f"cannot roll back to batch {batch}: {lost[0].directory} has no file of version "
-            f"{version_of(batch)} or below"
+            f"{version} or below"
         )
         raise DamagedError(before.root, detail, code=FindingCode.BROKEN_CHAIN.value)
 

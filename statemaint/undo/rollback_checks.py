@@ -170,15 +170,15 @@ class _Rollback:
             file = classify_any(entry)
             if not isinstance(file, Delta | Snapshot) or path in self.trash.files:
                 continue
-            above = file.version > logs.version - isinstance(file, Delta)
+            above = file.version > logs.version - isinstance(file, Delta) and path not in newest
             if path in notes:
                 seen = notes[path].seen
                 if seen.crc32c is not None and not self.same(seen, entry):
                     yield f"{path} is another file by now"
                 continue
-            if above and path not in newest and (not whole or file.version <= max(versions)):
-                if not self._is_of_earlier(path):
-                    yield f"{path} was written after it"
+            new = above and (not whole or file.version <= max(versions))
+            if new and not self._is_of_earlier(path):
+                yield f"{path} was written after it"
 
     def _is_mine(self, seen: Seen) -> bool:
         """Returns whether an entry exists unchanged: never moved, or restored by an undo."""

@@ -259,10 +259,9 @@ class _Undo:
         file = classify_any(Entry(path, entry.size, None))
         # Equal times in whole seconds do not show that the move has kept it: a bucket may have
         # copied the file within the second in which it was written.
-        kept = seen.modified is not None and seen.modified % 1 != 0
-        if (isinstance(file, Delta) or path.endswith(".zip")) and not (
-            kept and seen.modified == entry.modified
-        ):
+        fine = seen.modified is not None and seen.modified % 1 != 0
+        kept = fine and seen.modified == entry.modified
+        if not kept and (isinstance(file, Delta) or path.endswith(".zip")):
             fields["crc32c"] = crc32c_of(self._storage, entry.path)
         return fields
 
