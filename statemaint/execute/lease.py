@@ -344,11 +344,14 @@ class Lease(Fence):
 
     def release(self) -> None:
         """Lets the next run in immediately; for a lease that is not shared. Never an error."""
-        self._leave(lambda: self._write(replace(self._claim, deadline=0.0), overwrite=True))
+        self._leave(self._release)
 
     def end(self) -> None:
         """Ends the lease for all tasks that share it, at work or not; never an error."""
         self._leave(self._end)
+
+    def _release(self) -> None:
+        self._write(replace(self._claim, deadline=0.0), overwrite=True)
 
     def _leave(self, how: Check) -> None:
         with self._lock:

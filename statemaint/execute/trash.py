@@ -21,12 +21,12 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, Snapshot, StateFile, checksum_file_of
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import RecoveryVerb, StoreId, UnitId, version_of
-from statemaint.model.proof import Attestation
+from statemaint.model.proof import Attestation, FileRecord
 from statemaint.plan.actions import Delete
 from statemaint.plan.reasons import DeleteReason
 from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove
 from statemaint.records import manifest
-from statemaint.records.manifest import LogWorld, Note, Seen, StoreWorld
+from statemaint.records.manifest import LogWorld, Note, StoreWorld
 from statemaint.records.trashed import forget_trashed
 from statemaint.scan.proofs import crc32c_of, equal, is_same
 from statemaint.storage import Storage
@@ -83,7 +83,7 @@ class Trash:
         notes = []
         for delete in deletes:
             stale = delete.reason is DeleteReason.STALE_SNAPSHOT
-            notes.append(Note(Seen(delete.entry), until, world=world, stale=stale))
+            notes.append(Note(FileRecord.of(delete.entry, {}), until, world=world, stale=stale))
         unit = deletes[0].store.unit
         with self._lock:
             if self.pages is None:
@@ -159,25 +159,26 @@ def maintained(
     log = log_of(store.files)
     first = min((file.version for file in log if file.version > removed), default=None)
 
-    def proved_or_sealed(entry: Entry) -> Seen:
+    def proved_or_sealed(entry: Entry) -> FileRecord:
         for record in proof.inputs if proof else ():
             same = record.path == entry.path and record.sum is not None
             if proof and same and record.identifies(entry, proof.at):
-                return Seen(entry, record.sum)
+                return record.listed_as(entry)
         try:
             return sealed(storage, entry)
         except Superseded:
-            return Seen(entry)
+            return FileRecord.of(entry, {})
 
     files = (
-        proved_or_sealed(file.entry) if file.version == first else Seen(file.entry) for file in log
+        proved_or_sealed(file.entry) if file.version == first else FileRecord.of(file.entry, {})
+        for file in log
     )
     return StoreWorld(store.id.directory, target, tuple(files))
 
 
-def sealed(storage: Storage, entry: Entry) -> Seen:
+def sealed(storage: Storage, entry: Entry) -> FileRecord:
     with superseded_if_missing("this was planned"):
-        seen = Seen(entry, crc32c_of(storage, entry.path))
+        seen = FileRecord.of(entry, {entry.path: crc32c_of(storage, entry.path)})
     must_be_as_planned(storage, entry)
     return seen
 
@@ -215,7 +216,7 @@ def recovery_notes(
     stale = {path for repair in repairs for path in repair.paths}
     return tuple(
         Note(
-            Seen(remove.entry),
+            FileRecord.of(remove.entry, {}),
             until,
             beside=_beside(storage, remove.entry, owners),
             world=worlds.get(remove.store) if remove.store else None,
@@ -225,27 +226,27 @@ def recovery_notes(
     )
 
 
-def _beside(storage: Storage, entry: Entry, owners: Mapping[str, Entry]) -> Seen | None:
+def _beside(storage: Storage, entry: Entry, owners: Mapping[str, Entry]) -> FileRecord | None:
     """Returns the remaining file that a removed checksum was made for; `None` for other files."""
     side = checksum_file_of(entry)
     owner = owners.get(side.owner) if side else None
     return _witnessed(storage, owner) if owner else None
 
 
-def _witnessed(storage: Storage, entry: Entry) -> Seen:
+def _witnessed(storage: Storage, entry: Entry) -> FileRecord:
     """Returns a file, with its fingerprint if it is a change; other files may be large."""
     change = entry.path.endswith((".delta", ".changelog"))
-    return sealed(storage, entry) if change else Seen(entry)
+    return sealed(storage, entry) if change else FileRecord.of(entry, {})
 
 
-def _judged(storage: Storage, store: Store, version: int) -> tuple[Seen, ...]:
+def _judged(storage: Storage, store: Store, version: int) -> tuple[FileRecord, ...]:
     """Returns a store's log, with fingerprints of the files that a version was compared with."""
     chain = store.versions.from_log(version, proved=())
     start = chain.start if chain else 0
     return tuple(
         sealed(storage, file.entry)
         if isinstance(file, Delta) and start < file.version <= version
-        else Seen(file.entry)
+        else FileRecord.of(file.entry, {})
         for file in log_of(store.files)
     )
 

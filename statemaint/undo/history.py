@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from statemaint.errors import NotFoundError
 from statemaint.listing import Entry
 from statemaint.model.ids import RecoveryVerb, UnitId, run_folder
-from statemaint.records.manifest import Contents, Seen, folder_of
+from statemaint.model.proof import FileRecord
+from statemaint.records.manifest import Contents, folder_of
 from statemaint.records.segments import UNDO, Line, ledger_of, read_ledger
 from statemaint.scan.proofs import crc32c_of, equal
 from statemaint.storage import Storage
@@ -43,7 +44,7 @@ class FileNote:
             line.time or 0.0,
         )
 
-    def lists(self, file: "Entry | FileNote") -> bool:
+    def lists(self, file: "FileRecord | Entry | FileNote") -> bool:
         same = (self.size, self.modified) == (file.size, file.modified)
         return same and self.modified is not None
 
@@ -117,22 +118,22 @@ class FileIdentity:
     trash: Contents
     history: LedgerHistory
 
-    def __call__(self, seen: Seen, entry: Entry) -> bool:
+    def __call__(self, seen: FileRecord, entry: Entry) -> bool:
         """Returns whether a listed file is the one that was seen.
 
         Its bytes decide if they were noted: a copied checkpoint has other times, and a clock in
         whole seconds may give two files the same time.
         """
-        if entry.size != seen.entry.size:
+        if entry.size != seen.size:
             return False
-        if seen.crc32c is not None:
-            return crc32c_of(self.storage, entry.path) == seen.crc32c
+        if seen.sum is not None:
+            return crc32c_of(self.storage, entry.path) == seen.sum
         if trashed := self.trash.files.get(entry.path):
             return equal(self.storage, trashed.path, entry.path)
-        if entry.modified is not None and entry.modified == seen.entry.modified:
+        if entry.modified is not None and entry.modified == seen.modified:
             return True
         for note in self.history.restored.get(entry.path, ()):
-            was_seen = (note.size, note.modified) == (seen.entry.size, seen.entry.modified)
+            was_seen = (note.size, note.modified) == (seen.size, seen.modified)
             if was_seen and note.crc32c is not None:
                 return crc32c_of(self.storage, entry.path) == note.crc32c
         return False
@@ -182,4 +183,4 @@ class FileIdentity:
     def is_noted(self, path: str, removal: FileNote) -> bool:
         """Returns whether a later run removed the file that this run had listed, unchanged."""
         note = self.trash.notes.get(path)
-        return note is not None and removal.lists(note.seen.entry)
+        return note is not None and removal.lists(note.seen)

@@ -16,7 +16,8 @@ from statemaint.execute.trash import is_log_entry, log_entries
 from statemaint.listing import Entry
 from statemaint.model.files import Delta, Snapshot, classify_any, snapshot_version
 from statemaint.model.ids import batch_in, batch_of, version_of
-from statemaint.records.manifest import Contents, LogWorld, Seen
+from statemaint.model.proof import FileRecord
+from statemaint.records.manifest import Contents, LogWorld
 from statemaint.scan.proofs import equal
 from statemaint.storage import Storage
 from statemaint.undo.checks import lacking_part, trash_of_others, version_in
@@ -99,7 +100,7 @@ class _Rollback:
                 yield from self._against_place(path)
         yield from self._against_new_state(logs, whole=whole)
 
-    def _against_left(self, left: Iterable[Seen], *, missing: bool) -> Iterator[str]:
+    def _against_left(self, left: Iterable[FileRecord], *, missing: bool) -> Iterator[str]:
         for seen in left:
             entry = self.there.get(seen.path)
             if entry is None and missing:
@@ -107,7 +108,7 @@ class _Rollback:
             elif entry and not self.same(seen, entry):
                 yield f"{seen.path}, which the rollback had left, was written again"
 
-    def _against_removed(self, removed: Mapping[str, Seen]) -> Iterator[str]:
+    def _against_removed(self, removed: Mapping[str, FileRecord]) -> Iterator[str]:
         for path, seen in removed.items():
             if path in self.trash.files:
                 yield from self._against_place(path)
@@ -153,7 +154,7 @@ class _Rollback:
     def _hidden(self, snapshot: str, version: int) -> str | None:
         """Returns a change at or below a snapshot that may have been written after it."""
         note = self.trash.notes.get(snapshot)
-        made, folder = note.seen.entry.modified if note else None, snapshot.rpartition("/")[0]
+        made, folder = note.seen.modified if note else None, snapshot.rpartition("/")[0]
         for path, entry in sorted(self.there.items()):
             if path.rpartition("/")[0] != folder or not 0 < version_in(path) <= version:
                 continue
@@ -173,19 +174,19 @@ class _Rollback:
             above = file.version > logs.version - isinstance(file, Delta) and path not in newest
             if path in notes:
                 seen = notes[path].seen
-                if seen.crc32c is not None and not self.same(seen, entry):
+                if seen.sum is not None and not self.same(seen, entry):
                     yield f"{path} is another file by now"
                 continue
             new = above and (not whole or file.version <= max(versions))
             if new and not self._is_of_earlier(path):
                 yield f"{path} was written after it"
 
-    def _is_mine(self, seen: Seen) -> bool:
+    def _is_mine(self, seen: FileRecord) -> bool:
         """Returns whether an entry exists unchanged: never moved, or restored by an undo."""
         entry = self.there.get(seen.path)
         if entry is None or not self.same(seen, entry):
             return False
-        unmoved = entry.modified is not None and entry.modified == seen.entry.modified
+        unmoved = entry.modified is not None and entry.modified == seen.modified
         return unmoved or bool(self.history.restored_since(seen.path))
 
     def _is_half_way(self, entry: Entry) -> bool:
@@ -206,7 +207,7 @@ class _Rollback:
         note = self.trash.notes.get(entry.path)
         if note is None or note.since is None or entry.modified is None:
             return False
-        return entry.modified == note.seen.entry.modified and entry.modified < note.since
+        return entry.modified == note.seen.modified and entry.modified < note.since
 
     def _is_coming_back(self, entry: Entry) -> bool:
         """Returns whether a file may be the copy of an undo of this run that was cut short.

@@ -28,6 +28,7 @@ from statemaint.execute.ledger import Ledger
 from statemaint.listing import Entry
 from statemaint.model.files import Delta, checksum_file_of, classify_any
 from statemaint.model.ids import run_folder
+from statemaint.model.proof import FileRecord
 from statemaint.plan.recovery.recovery_plan import PutBack, UndoPlan
 from statemaint.progress import watched_results
 from statemaint.records.claims import Holder
@@ -254,7 +255,7 @@ class _Undo:
 
     def _noted(self, path: str, entry: Entry) -> dict[str, Any]:
         note = self._trash.notes.get(path)
-        seen = note.seen.entry if note else Entry(path, entry.size, None)
+        seen = note.seen if note else FileRecord(path, entry.size, None)
         fields = {"path": path, "bytes": entry.size, "modified": seen.modified}
         file = classify_any(Entry(path, entry.size, None))
         # Equal times in whole seconds do not show that the move has kept it: a bucket may have

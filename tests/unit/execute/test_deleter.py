@@ -195,7 +195,7 @@ def test_the_trash_has_the_store_s_log_once_and_what_goes_in_all() -> None:
     list(run.deleter.delete(deletes))
     (first, world), *others = trash.noted
     assert (first, others) == (200, [(200, None), (len(deletes) - 400, None)])
-    read = [_version(one.path) for one in world.files if one.crc32c is not None]
+    read = [_version(one.path) for one in world.files if one.sum is not None]
     assert (world.target, read) == (450, [max(one.version for one in deletes) + 1])
     assert {f"_statemaint/trash/r/{one.path}" for one in deletes} <= storage.files.keys()
 
@@ -328,7 +328,7 @@ def test_the_file_above_those_moved_is_not_read_if_the_proof_has_its_checksum() 
         (one for one in world.files if _version(one.path) > max(d.version for d in deletes)),
         key=lambda one: _version(one.path),
     )
-    assert first.crc32c == google_crc32c.value(storage.read(first.path))
+    assert first.sum == google_crc32c.value(storage.read(first.path))
 
 
 def _version(path: str) -> int:

@@ -35,7 +35,9 @@ def in_storage(checkpoint: Checkpoint, *, without: str = "") -> MemoryStorage:
 @pytest.mark.parametrize("workers", [1, 4])
 def test_files_that_the_version_is_not_loaded_from_may_go(without: str, workers: int) -> None:
     checkpoint = described()
-    must_stand(in_storage(checkpoint, without=f"state/0/0/{without}"), checkpoint, Workers.of(workers))
+    must_stand(
+        in_storage(checkpoint, without=f"state/0/0/{without}"), checkpoint, Workers.of(workers)
+    )
 
 
 @pytest.mark.parametrize("without", ["3.zip", "4.changelog", "5.changelog", "SSTs/a.sst"])
