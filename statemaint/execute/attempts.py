@@ -98,7 +98,6 @@ class _UnitLostError(Exception):
 
 
 def forget_units(storage: Storage, *, before: Check = nothing) -> None:
-    """Deletes the remaining files of the units of this run and earlier ones."""
     paths = sorted(entry.path for entry in storage.list(UNITS))
     if paths:
         storage.delete_all(paths, before=before)
@@ -107,7 +106,7 @@ def forget_units(storage: Storage, *, before: Check = nothing) -> None:
 
 
 class SubdirectoryStorage(ReadOnly):
-    """A folder of a storage as a storage; of the writing methods, only those that a lease needs."""
+    """A folder of a storage as a storage, with the methods that a lease needs."""
 
     def __init__(self, storage: Storage, folder: str) -> None:
         super().__init__(storage)

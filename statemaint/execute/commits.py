@@ -76,11 +76,7 @@ def must_stand(
 
 
 def _must_be_the_same_log(storage: Storage, planned: Store, target: int) -> None:
-    """Makes sure that no file of a store's log up to a version was written since planning.
-
-    Unique ids that count now must have counted then, as far as both are known; without any, it is
-    unknown which attempts are dead.
-    """
+    """Makes sure that no file of a store's log up to a version was written since planning."""
     why = "was written after the run was planned: the query was rewound"
     entries = {file.entry.path: file.entry for file in planned.files}
     stores = scan(storage, lambda store_id: store_id == planned.id).stores
@@ -98,6 +94,8 @@ def _must_be_the_same_log(storage: Storage, planned: Store, target: int) -> None
 
 
 def _must_count(planned: Store, store: Store, target: int) -> None:
+    # Unique ids that count now must have counted then, as far as both are known; without any, it
+    # is unknown which attempts are dead.
     if planned.rocks is None or store.rocks is None:
         return
     then = {version: uid for version, uid in planned.rocks.ids.items() if version <= target}
@@ -140,11 +138,9 @@ class Neighbours:
 
     def _newest(self, folder: str) -> str | None:
         inside = (entry for entry in self.storage.list(folder) if _folder(entry.path) == folder)
-        newest = max(
-            ((rank, entry.path) for entry in inside if (rank := _rank(entry))), default=None
-        )
-        if newest:
-            return newest[1]
+        ranked = [(rank, entry.path) for entry in inside if (rank := _rank(entry))]
+        if ranked:
+            return max(ranked)[1]
         commit = newest_commit(self.storage)
         return commit.path if commit else None
 

@@ -33,7 +33,6 @@ class Deleter:
     base: str | None
 
     def delete(self, deletes: Page) -> Iterator[Deleted]:
-        """Deletes files page by page, each page only while the proved base is still in place."""
         stale = tuple(delete for delete in deletes if delete.reason in _ASIDE)
         for delete in stale:
             if delete.instead:
@@ -100,18 +99,15 @@ class Deleter:
     def _missing(self, deletes: Sequence[Delete]) -> list[Delete]:
         """Returns the files that no longer exist after a failure, as far as it is seen."""
         try:
-            there = {
-                entry.path for entry in self.context.storage.list(self.record.store.id.directory)
-            }
+            listed = [*self.context.storage.list(self.record.store.id.directory)]
         except StorageError:
             return []
+        there = {entry.path for entry in listed}
         return [delete for delete in deletes if delete.path not in there]
 
     def _must_stand(self, page: Page) -> None:
-        """Checks what is relied on until all of it was checked within a short time.
-
-        Each check takes time, during which a file that was checked earlier may be replaced.
-        """
+        # Until all was checked within a short time: during a check, a file that was checked earlier
+        # may be replaced.
         for _ in range(_LOOKS):
             self._base_must_stand(page)
             self._instead_must_stand(page)
@@ -140,11 +136,9 @@ class Deleter:
     def _instead_must_stand(self, page: Page) -> None:
         """Checks that the files that take the place of stale snapshots are still those planned.
 
-        They gave the version when they were folded; once one is changed, the stale snapshot is the
-        only right state.
+        Once one is changed, the stale snapshot is the only right state.
         """
-        chains = [delete.instead for delete in page if delete.instead]
-        if not chains:
+        if not (chains := [delete.instead for delete in page if delete.instead]):
             return
         record = self.record
         there = set(self.context.storage.list(record.store.id.directory))

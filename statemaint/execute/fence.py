@@ -30,7 +30,6 @@ class Fence:
         return True
 
     def check(self) -> None:
-        """Makes sure that the lease is held; asks the storage unless the last answer is fresh."""
         if not self.is_fresh:
             self.must_hold()
 

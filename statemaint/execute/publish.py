@@ -1,7 +1,4 @@
-"""Publishes the snapshots that one fold gives.
-
-A database that was built becomes a RocksDB snapshot: SST files first, then the zip (S7).
-"""
+"""Publishes the snapshots that one fold gives; of RocksDB SST files first, then the zip (S7)."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -108,7 +105,7 @@ def write_like(storage: Storage, like: str | None, path: str, chunks: Chunks) ->
 
 
 def dated(storage: Storage, written: Entry, shown: Entry | None = None) -> Entry:
-    """Returns the entry of a file that was written `like` another, with its time.
+    """Returns the entry, with its time, of a file that was written `like` another.
 
     A later entry of it, if a read has `shown` one, saves a request.
     """
@@ -143,7 +140,7 @@ def read_back(
 
 @contextmanager
 def built(source: Source, actions: Sequence[WriteSnapshot]) -> "Iterator[tuple[Built, ...]]":
-    """Folds once into databases on local disk, which are deleted at the end of the block.
+    """Folds once into databases, which are deleted at the end of the block.
 
     Each action's chain begins with the next one's.
     """
@@ -173,10 +170,8 @@ def publish_zip(
     """Uploads the new SST files of a database, then the zip that makes it a snapshot.
 
     A crash in between leaves SST files that no zip refers to: orphans, which a later run deletes.
-
-    `before` is called before each SST file and the zip appear; whatever it raises prevents that.
-    `last` is called once before the zip appears, and before `before`; if it raises `Superseded`,
-    the new SST files are deleted.
+    `before` is called before each file appears, and may prevent that. `last` is called once before
+    the zip appears, and before `before`; if it raises `Superseded`, the new SST files are deleted.
     """
     directory = action.store.directory
     before()  # reading an SST file takes time

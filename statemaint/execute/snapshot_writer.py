@@ -167,14 +167,9 @@ class SnapshotWriter:
     def _read_back(
         self, action: WriteSnapshot, source: Source, expected: StateDigest
     ) -> StateDigest:
-        """Reads a snapshot that is in place, and returns its digest.
-
-        A table may be missing since executors uploaded a zip meanwhile and cleaned up for it.
-        """
-        engine, fence = self.context.engine, self.context.fence
         try:
-            return read_back(engine, source, action.path, expected, fence)
-        except MissingSstError:
+            return read_back(self.context.engine, source, action.path, expected, self.context.fence)
+        except MissingSstError:  # executors may have uploaded a zip and cleaned up for it
             self._must_come_next(action)
             raise
 

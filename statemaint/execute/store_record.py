@@ -185,12 +185,10 @@ class StoreRecord:
             yield delta.entry
 
     def tables_of(self, path: str) -> tuple[Entry, ...]:
-        """Returns the SST files that a zip refers to; none for a snapshot without any."""
         rocks = self.store.rocks
         return self.tables.get(path) or self.listed(rocks.parts.get(path, ()) if rocks else ())
 
     def listed(self, paths: Iterable[str], new: tuple[Entry, ...] = ()) -> tuple[Entry, ...]:
-        """Returns the entries of some paths, each of which was listed or is new."""
         if not (wanted := tuple(paths)):
             return ()
         there = {entry.path: entry for entry in (*(file.entry for file in self.store.files), *new)}

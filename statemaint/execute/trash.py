@@ -59,11 +59,8 @@ class Trash:
         """Moves files of one store to the trash, after `note`; a missing file is not an error.
 
         Only this run creates files in its trash, so a file that was not there when the run began to
-        work is there only if this object moved it. A file of an earlier attempt is compared.
-
-        The files may be moved in any order. `before` is called before every request that removes
-        files from their places, `after` with each file that is no longer in its place, as far as
-        that is known.
+        work is there only if this object moved it. A file of an earlier attempt is compared. For
+        `before` and `after`, and the order of the moves, see `Storage.move_all`.
         """
         by_path = {self.path_of(delete.entry): delete for delete in deletes}
         for path in by_path.keys() & self._there:
@@ -205,12 +202,8 @@ def recovery_notes(
     for remove in removes:
         if remove.store is not None and remove.store in stores:
             highest[remove.store] = max(remove.version, highest.get(remove.store, 0))
-    worlds = {
-        store: StoreWorld(
-            store.directory, checkpoint.target, _judged(storage, stores[store], version)
-        )
-        for store, version in highest.items()
-    }
+    judged = {store: _judged(storage, stores[store], highest[store]) for store in highest}
+    worlds = {it: StoreWorld(it.directory, checkpoint.target, judged[it]) for it in judged}
     owners = {file.entry.path: file.entry for store in stores.values() for file in store.files}
     repairs = (repair for repair in plan.repairs if repair.finding.code in _OF_ANOTHER_LOG)
     stale = {path for repair in repairs for path in repair.paths}
@@ -227,7 +220,7 @@ def recovery_notes(
 
 
 def _beside(storage: Storage, entry: Entry, owners: Mapping[str, Entry]) -> FileRecord | None:
-    """Returns the remaining file that a removed checksum was made for; `None` for other files."""
+    """Returns the remaining file that a removed checksum was made for."""
     side = checksum_file_of(entry)
     owner = owners.get(side.owner) if side else None
     return _witnessed(storage, owner) if owner else None

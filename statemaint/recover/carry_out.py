@@ -181,7 +181,6 @@ class Recovery:
         must_stand(self.storage, self.proved.checkpoint, self.workers)
 
     def noted(self, started: float, exit_code: int = 0) -> RecoveryReport:
-        """Records what was done."""
         run, plan = self.ledger.run, self.proved.plan
         place = {(type(step), step.path): number for number, step in enumerate(plan.actions)}
         removed = [outcome for outcome in self.done if isinstance(outcome, Remove)]
@@ -269,13 +268,10 @@ def _bytes_read(steps: Iterable[_Step]) -> int:
 
 @contextmanager
 def _counting(recovery: Recovery, started: float) -> Iterator[None]:
-    """Records what was done before an error, and adds the number of moved files to the error.
-
-    No worker moves any after it.
-    """
+    """Records what was done before an error, and adds the number of moved files to the error."""
     try:
         yield
-    except StatemaintError as error:
+    except StatemaintError as error:  # no worker moves any file after it
         if recovery.done:
             recovery.noted(started, error.exit_code)
         if removed := sum(isinstance(outcome, Remove) for outcome in recovery.done):
@@ -292,10 +288,7 @@ def rewind_of(
     batch: int | None,
     removes: Iterable[Remove] = (),
 ) -> Rewind | None:
-    """Returns what the logs record of going back to a committed batch, which stays.
-
-    `checkpoint` and the `entries` of its logs are from before anything is removed.
-    """
+    # `checkpoint` and the `entries` of its logs are from before anything is removed.
     if batch not in checkpoint.batches:
         return None
     times = {entry.path: entry.modified for entry in entries}
@@ -321,9 +314,7 @@ def must_stand(storage: Storage, checkpoint: Checkpoint, workers: Workers) -> No
     """Makes sure that the newest committed version still loads from the files that remain.
 
     Executors that run on delete what they no longer need: all below the newest snapshot, which a
-    rollback moves away.
-
-    `checkpoint` is as it will be without the removed files.
+    rollback moves away. `checkpoint` is as it will be without the removed files.
     """
     version = checkpoint.target
     if version is None:

@@ -51,10 +51,7 @@ class Proofs:
     _made: list[tuple[Store, int, Proof | StatemaintError]] = field(default_factory=list)
 
     def look_ahead(self, before: Verification, steps: Iterable[RepairStep]) -> None:
-        """Verifies stores without the files of their steps, and proves these steps.
-
-        `before` is the verification with all files; the steps are in the order of the search.
-        """
+        """Verifies stores without the files of their steps, and proves these steps, in order."""
         by_store: dict[StoreId | None, list[RepairStep]] = defaultdict(list)
         for step in steps:
             if not of_checksum(step.finding):  # of these, one of two is taken, or often none
@@ -92,20 +89,16 @@ class Proofs:
         threads = self._threads(checkpoint, there)
         if threads == 1:
             return
-        sizes = [store_of(checkpoint, step).size for step in there]
-        jobs = [
-            Job(
-                partial(self._proofs, checkpoint, step),
-                partial(self._need, checkpoint, step),
-                size,
-                "repair step",
-            )
-            for step, size in zip(there, sizes, strict=True)
-        ]
-        budget = self.workers.budget(loading(sum(sizes), checkpoint.provider))
+        stores = [store_of(checkpoint, step) for step in there]
+        jobs = []
+        for step, store in zip(there, stores, strict=True):
+            start = partial(self._proofs, checkpoint, step)
+            need = partial(self._need, checkpoint, store)
+            jobs.append(Job(start, need, store.size, "repair step"))
+        budget = self.workers.budget(loading(sum(job.size for job in jobs), checkpoint.provider))
         proofs = in_turn(jobs, threads=threads, budget=budget)
-        for step, proof in zip(there, proofs, strict=True):
-            self._made.append((store_of(checkpoint, step), step.version, proof))
+        versions = (step.version for step in there)
+        self._made += zip(stores, versions, proofs, strict=True)
 
     def of(self, checkpoint: Checkpoint, step: RepairStep) -> Proof:
         store = store_of(checkpoint, step)
@@ -120,17 +113,15 @@ class Proofs:
         size = sum(store_of(checkpoint, step).size for step in steps)
         return self.workers.threads(self.storage.parallel, size)
 
-    def _need(self, checkpoint: Checkpoint, step: RepairStep) -> int:
-        store = store_of(checkpoint, step)
+    def _need(self, checkpoint: Checkpoint, store: Store) -> int:
         return check_need(store, Source.of(self.storage, store, checkpoint))
 
     def _proofs(
         self, checkpoint: Checkpoint, step: RepairStep
     ) -> Iterator[Proof | StatemaintError]:
-        """Yields the error of a proof, which the search may never need, instead of raising it."""
         try:
             yield self._proof(checkpoint, step)
-        except StatemaintError as error:
+        except StatemaintError as error:  # the search may never need this proof
             yield error.with_traceback(None)
 
     def _proof(self, checkpoint: Checkpoint, step: RepairStep) -> Proof:
@@ -177,7 +168,7 @@ def doubts_of(store: Store, chain: Chain, snapshot: Entry, checkpoint: Checkpoin
 
 
 def _edited(store: Store, chain: Chain, snapshot: Entry) -> str | None:
-    """Returns why a log may have been changed by something other than its query; `None` if not.
+    """Returns why a log may have been changed by something other than its query.
 
     A query writes one change after another. A rewound query writes every change again, from some
     version up to the snapshot's and beyond.

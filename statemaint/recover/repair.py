@@ -1,6 +1,7 @@
 """Repair of snapshots and checksums that the log can replace."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from io import BytesIO
@@ -202,23 +203,21 @@ class _Search:
             yield f"it is unclear whether it or {side.owner} is wrong; put both back from a copy"
 
     def _agrees(self, store: Store, side: ChecksumFile) -> bool:
-        """Returns whether a snapshot that was not made from a file agrees with its content.
-
-        No checksum is read for this: those of the other files may be stale as well.
-        """
-        pair = witness(store, side)
-        if pair is None:
+        """Returns whether a snapshot that was not made from a file agrees with its content."""
+        if not (pair := witness(store, side)):
             return False
         snapshot, chain = pair
-        source = Source.of(self._storage, store, self._before.checkpoint).like(snapshot)
-        source = replace(source, checksums={})
+        source = self._unchecked(store).like(snapshot)
         engine = engine_for(chain.size, self._before.checkpoint.provider)
-        try:
+        with suppress(CheckpointError, UnsupportedError):
             held = engine.digest(source, snapshot.entry.path)
             folded = engine.fold(source, chain, (chain.version,), write=False)
             return held == folded.digests[chain.version]
-        except (CheckpointError, UnsupportedError):
-            return False
+        return False
+
+    def _unchecked(self, store: Store) -> Source:
+        # No checksum is read: those of the other files may be stale as well.
+        return replace(Source.of(self._storage, store, self._before.checkpoint), checksums={})
 
     def _decodes(self, step: RepairStep, store: Store) -> bool:
         """Returns whether a snapshot that is removed for its checksum can be read without it.
@@ -228,18 +227,16 @@ class _Search:
         if not of_checksum(step.finding):
             return False
         entry = step.removes[-1].entry
-        source = replace(Source.of(self._storage, store, self._before.checkpoint), checksums={})
-        try:
-            engine_for(entry.size, self._before.checkpoint.provider).digest(source, entry.path)
-        except (CheckpointError, UnsupportedError):
-            return False
-        return True
+        engine = engine_for(entry.size, self._before.checkpoint.provider)
+        with suppress(CheckpointError, UnsupportedError):
+            engine.digest(self._unchecked(store), entry.path)
+            return True
+        return False
 
     def _against_log(self, step: RepairStep, before: Store, after: Store) -> Iterator[str]:
         """Yields why the log may be wrong, and not the snapshot that differs from it."""
         path = step.removes[-1].path
-        disputed = judge(before, self._before.checkpoint).disputed
-        for suspect in disputed:
+        for suspect in judge(before, self._before.checkpoint).disputed:
             if suspect.path == path and not suspect.by_query:
                 once = "it was equal to the log when it was proved; " if suspect.proved else ""
                 yield f"{once}{suspect.why}"
@@ -330,14 +327,13 @@ def _is_checksum(storage: Storage, side: ChecksumFile) -> bool:
     if side.by_spark and side.entry.size > checksum_file.MOST_BYTES:
         return False
     content = storage.read(side.entry.path)
-    try:
+    with suppress(CodecError):
         if side.by_spark:
             checksum_file.parse_spark(content)
         else:
             checksum_file.hadoop_matches(content, BytesIO())
-    except CodecError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _outside(entries: Iterable[Entry]) -> str | None:

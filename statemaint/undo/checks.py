@@ -138,7 +138,6 @@ class _Fit:
         return [file for file in map(classify_any, entries) if isinstance(file, Delta | Snapshot)]
 
     def _lone(self, version: int, back: Collection[int]) -> str | None:
-        """Returns why a file does not fit below the existing files: there is a gap above it."""
         above = min((newer for newer in back if newer >= version), default=version)
         lacking = range(max(version + 1, self._required), min(above - 1, self._target) + 1)
         if lacking:
@@ -230,10 +229,7 @@ class _Fit:
     # -- zips of RocksDB, and the files they share
 
     def _without_parts(self, stay: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        """Yields the zips that refer to a missing file.
-
-        A zip that a repair replaced may have lacked it already.
-        """
+        """Yields the zips that lack a file, which those that a repair replaced may always have."""
         repair = f"{RecoveryVerb.REPAIR.value}.jsonl"
         if any(manifest.name == repair for manifest in self._trash.manifests):
             return
@@ -272,7 +268,7 @@ class _Fit:
 
 
 def lacking_part(storage: Storage, trash: Contents, path: str) -> str | None:
-    """Returns the file that a zip in the trash would lack once it is back; `None` if none."""
+    """Returns which file a zip in the trash would lack once it is back."""
     for part, size in parts_of(storage, trash.files[path].path, path).items():
         trashed = trash.files.get(part)
         if trashed is not None and trashed.size == size:

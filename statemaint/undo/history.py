@@ -63,10 +63,9 @@ class LedgerHistory:
         return next((note for note in self.restored.get(path, ()) if note.run == self.run), None)
 
     def restored_since(self, path: str) -> tuple[FileNote, ...]:
-        """Returns the restorings of a file since this run's last removal of any file.
+        """Returns the restorings of a file since this run last removed any file.
 
-        A file that an undo restored earlier is the one that this run found; its note does not
-        describe the current file.
+        A file that was restored earlier is the one that this run found.
         """
         mine = self._fence
         return tuple(note for note in self.restored.get(path, ()) if note.fence > mine)
@@ -139,10 +138,7 @@ class FileIdentity:
         return False
 
     def is_of_earlier(self, entry: Entry) -> bool:
-        """Returns whether the undo of an earlier run has restored a file since.
-
-        This run did not find it; the query did not write it.
-        """
+        """Returns whether the undo of an earlier run, not the query, has restored a file since."""
         return self.history.removed_before(entry.path) and any(
             crc32c_of(self.storage, entry.path) == note.crc32c
             if note.crc32c is not None
@@ -166,10 +162,7 @@ class FileIdentity:
         return self.is_noted(path, removal)
 
     def _places_of(self, path: str, removal: FileNote) -> Iterator[str]:
-        """Yields the places where the file may be that a run was about to remove.
-
-        The run may have failed before it came to that; the next one removes the file then.
-        """
+        """Yields the places where the file may be that a run was about to remove, if it did so."""
         alike = [note for note in self.history.removed.get(path, ()) if note.lists(removal)]
         undos = self.history.restored.get(path, ())
         for note in (removal, *alike):

@@ -139,10 +139,7 @@ class _Rollback:
                 yield f"{path} was written after it, and removed by another run"
 
     def _against_gone_on(self, noted: frozenset[str] | set[str]) -> Iterator[str]:
-        """Yields the wrong snapshots that a query that has continued would load.
-
-        They are above its log, or older than the log that it wrote again.
-        """
+        """Yields the snapshots above the log of a query, or older than what it wrote again."""
         now, then = _committed(self.there), _committed(noted)
         for path in self.trash.files if now > then else ():
             version = snapshot_version(path) or 0
@@ -200,23 +197,18 @@ class _Rollback:
         return ours or self._is_of_another_undo(entry)
 
     def _is_unmoved(self, entry: Entry) -> bool:
-        """Returns whether a file is the one that this run saw, which was copied and not deleted.
-
-        It is older than the manifest: nothing written since has its time.
-        """
+        """Returns whether a file is the one that this run saw, which was copied and not deleted."""
         note = self.trash.notes.get(entry.path)
         if note is None or note.since is None or entry.modified is None:
             return False
+        # Nothing written since the manifest has an older time.
         return entry.modified == note.seen.modified and entry.modified < note.since
 
     def _is_coming_back(self, entry: Entry) -> bool:
-        """Returns whether a file may be the copy of an undo of this run that was cut short.
-
-        An undo moves one file at a time, so that only the file that it moves next can be.
-        """
+        """Returns whether a file may be the copy of an undo of this run that was cut short."""
         begun = self.history.restoring(entry.path)
-        first = self.trash.newest_first()[0]
-        is_next = self.trash.path_of(first) == entry.path
+        # An undo moves one file at a time, so it can only be the file that it moves next.
+        is_next = self.trash.path_of(self.trash.newest_first()[0]) == entry.path
         return begun is not None and is_next and _is_since(entry, begun)
 
     def _is_of_earlier(self, path: str) -> bool:
@@ -224,10 +216,7 @@ class _Rollback:
         return self.history.removed_before(path) and self._is_of_another_undo(self.there[path])
 
     def _is_of_another_undo(self, entry: Entry) -> bool:
-        """Returns whether the undo of another run, which had found the file again, restored it.
-
-        A rollback killed in the middle of a move leaves that file to the next rollback.
-        """
+        # A rollback killed in the middle of a move leaves that file to the next rollback.
         return entry.modified is not None and any(
             _is_since(entry, note) or entry.modified == note.modified
             for note in self.history.restored_since(entry.path)

@@ -1,7 +1,4 @@
-"""Brings back the files that a run deleted (S17), immediately or by a reviewed plan (S14).
-
-The plan and the restoring are one piece of code: every file is decided about before any moves.
-"""
+"""Brings back the files that a run deleted (S17), immediately or by a reviewed plan (S14)."""
 
 import logging
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
@@ -267,7 +264,6 @@ class _Undo:
         return fields
 
     def put_back(self) -> Generator[PutBack]:
-        """Moves the files that fit, the newest first; yields each file when it is done."""
         left = set[str]()
         for planned in self.plan.files:
             path, entry = planned.path, planned.entry
@@ -280,7 +276,6 @@ class _Undo:
             self._forget()
 
     def _move_back(self, entry: Entry, path: str) -> str | None:
-        """Moves one file to its old place, or returns why it stays in the trash."""
         like = self._beside.of(path)  # may take requests, which must precede `before`
         self._before()
         try:
