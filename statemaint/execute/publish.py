@@ -47,7 +47,7 @@ class Published:
 
 def publish(
     storage: Storage,
-    actions: tuple[WriteSnapshot, ...],
+    actions: Sequence[WriteSnapshot],
     folding: Folding,
     *,
     like: str | None,

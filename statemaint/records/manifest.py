@@ -192,59 +192,52 @@ def contents(storage: Storage, run: str) -> Contents:
     worlds: dict[str, StoreWorld] = {}
     logs = None
     for manifest in manifests:
-        lines = read_lines(storage, manifest.path)
-        _read_notes(lines, manifest.modified, notes, worlds)
-        logs = logs or next(filter(None, map(_parsed_logs, lines)), None)
+        for line in read_lines(storage, manifest.path):
+            logs = logs or _parsed_logs(line)
+            if note := _parsed_note(line, manifest.modified, worlds):
+                notes.pop(note.seen.path, None)  # the later line of a file counts
+                notes[note.seen.path] = note
     names = {manifest.name for manifest in manifests}
     verb = next((verb for verb in RecoveryVerb if f"{verb.value}.jsonl" in names), None)
     return Contents(run, tuple(manifests), files, notes, verb, logs)
 
 
-def _read_notes(
-    lines: Iterable[Mapping[str, Any]],
-    since: float | None,
-    notes: dict[str, Note],
-    worlds: dict[str, StoreWorld],
-) -> None:
-    """Adds the notes of the lines; for a file that was noted twice the later line counts."""
-    for line in lines:
-        path = line.get("path")
-        if not isinstance(path, str):
-            continue
-        if world := _parsed_world(line):
-            worlds[world.directory] = world
-        summed = [line["crc32c"]] if "crc32c" in line else []
-        seen = _seen([path, line.get("bytes"), line.get("modified"), *summed])
-        until = line.get("until")
-        notes.pop(path, None)
-        notes[path] = Note(
-            seen or FileRecord(path, -1, None),
-            until if isinstance(until, int | float) else 0.0,
-            since,
-            beside=_seen(line.get("beside")),
-            world=worlds.get(path.rpartition("/")[0]),
-            stale=line.get("stale") is True,
-        )
+def _parsed_note(
+    line: Mapping[str, Any], since: float | None, worlds: dict[str, StoreWorld]
+) -> Note | None:
+    path, until = line.get("path"), line.get("until")
+    if not isinstance(path, str):
+        return None
+    if world := _parsed_world(line.get("world")):
+        worlds[world.directory] = world
+    summed = [line["crc32c"]] if "crc32c" in line else []
+    seen = _seen([path, line.get("bytes"), line.get("modified"), *summed])
+    return Note(
+        seen or FileRecord(path, -1, None),
+        until if isinstance(until, int | float) else 0.0,
+        since,
+        beside=_seen(line.get("beside")),
+        world=worlds.get(path.rpartition("/")[0]),
+        stale=line.get("stale") is True,
+    )
 
 
-def _parsed_world(line: Mapping[str, Any]) -> StoreWorld | None:
-    fields = line.get("world")
-    if not isinstance(fields, dict) or not isinstance(directory := fields.get("directory"), str):
-        return None
-    target, files = fields.get("target"), _all_seen(fields.get("files"), below=directory)
-    if files is None or not isinstance(target, int | None):
-        return None
-    return StoreWorld(directory, target, files)
+def _parsed_world(fields: object) -> StoreWorld | None:
+    match fields:
+        case {"directory": str(directory), "files": rows, **others}:
+            target, files = others.get("target"), _all_seen(rows, below=directory)
+            if files is not None and isinstance(target, int | None):
+                return StoreWorld(directory, target, files)
+    return None
 
 
 def _parsed_logs(line: Mapping[str, Any]) -> LogWorld | None:
-    fields = line.get("logs")
-    if not isinstance(fields, dict) or not isinstance(version := fields.get("version"), int):
-        return None
-    left, removed, newest = (_all_seen(fields.get(name)) for name in _LISTS)
-    if left is None or removed is None or newest is None:
-        return None
-    return LogWorld(version, left, removed, newest)
+    match line.get("logs"):
+        case {"version": int(version), **lists}:
+            left, removed, newest = (_all_seen(lists.get(name)) for name in _LISTS)
+            if left is not None and removed is not None and newest is not None:
+                return LogWorld(version, left, removed, newest)
+    return None
 
 
 def _all_seen(rows: object, *, below: str = "") -> tuple[FileRecord, ...] | None:
