@@ -68,14 +68,11 @@ def execute(  # noqa: PLR0913 -- each is a choice of its own
     context = _context(plan, ledger, engine or engine_for(size, plan.provider), ahead)
     if together and not plan.halted:
         context = replace(context, announcement=_announced(plan, context))
-    jobs = [
-        Job(
-            partial(_of_plan, plan, store, context, elapsed),
-            partial(_need, plan, store, context),
-            bytes_read(store),
-        )
-        for store in plan.stores
-    ]
+    jobs = []
+    for store in plan.stores:
+        start = partial(_of_plan, plan, store, context, elapsed)
+        need = partial(_need, plan, store, context)
+        jobs.append(Job(start, need, bytes_read(store)))
     budget = crew.budget(loading(size, plan.provider))
     yield from as_they_come(jobs, threads=crew.threads(storage.parallel, size), budget=budget)
     context.announcement.forget(storage)
@@ -103,12 +100,8 @@ def bytes_read(plan: StorePlan) -> int:
 
 def chains_of(plan: StorePlan) -> tuple[Chain, ...]:
     chains = [action.chain for action in plan.actions if isinstance(action, WriteSnapshot)]
-    chains += [
-        action.instead for action in plan.actions if isinstance(action, Delete) and action.instead
-    ]
-    chains += [
-        action.against for action in plan.actions if isinstance(action, Attest) and action.against
-    ]
+    chains += [it.instead for it in plan.actions if isinstance(it, Delete) and it.instead]
+    chains += [it.against for it in plan.actions if isinstance(it, Attest) and it.against]
     return tuple(chains)
 
 

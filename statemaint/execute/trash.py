@@ -138,9 +138,6 @@ def is_log_entry(path: str) -> bool:
     return of_log and _BATCH.fullmatch(name) is not None
 
 
-# -- maintenance
-
-
 def maintained(
     storage: Storage,
     store: Store,
@@ -185,9 +182,6 @@ def must_be_as_planned(storage: Storage, entry: Entry) -> None:
         current = storage.stat(entry.path)
     if not is_same(current, entry):
         raise Superseded(entry.path, "was replaced since this was planned")
-
-
-# -- repair and rollback
 
 
 def recovery_notes(

@@ -68,16 +68,10 @@ class Claim:
 
     @property
     def content(self) -> bytes:
-        fields = {
-            "number": self.number,
-            "run": self.holder.name,
-            "attempt": self.holder.attempt,
-            "nonce": self.holder.nonce,
-            "owner": self.owner,
-            "deadline": self.deadline,
-            "ended": self.ended,
-        }
-        return json.dumps(fields).encode() + b"\n"
+        run, attempt, nonce = self.holder.name, self.holder.attempt, self.holder.nonce
+        held = {"number": self.number, "run": run, "attempt": attempt, "nonce": nonce}
+        until = {"owner": self.owner, "deadline": self.deadline, "ended": self.ended}
+        return json.dumps({**held, **until}).encode() + b"\n"
 
     def is_of(self, holder: Holder) -> bool:
         return self.holder == holder and not self.ended
@@ -153,10 +147,8 @@ def claim_of(storage: Storage, number: int) -> Claim:
     try:
         claim = _parsed(number, json.loads(storage.read(path)))
     except WrongKindError as error:
-        detail = (
-            f"no lease can be taken, something that is not a lease has its name: {error.detail}"
-        )
-        raise StorageError(path, detail) from error
+        why = f"no lease can be taken, something that is not a lease has its name: {error.detail}"
+        raise StorageError(path, why) from error
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError, CodecError):
         until = _since(storage, path) + SECONDS
         return Claim(number, Holder("", 0, ""), "an unreadable lease file", until)

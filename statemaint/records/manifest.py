@@ -129,9 +129,6 @@ def newest_pages(entries: Iterable[Entry]) -> Counter[UnitId]:
     return newest
 
 
-# -- writing
-
-
 def render(notes: Sequence[Note], logs: LogWorld | None = None) -> bytes:
     """Returns the lines of a manifest; each world is on the first line of its store."""
     previous: StoreWorld | None = None
@@ -162,9 +159,6 @@ def _pack(file: FileRecord, *, below: str = "") -> list[Any]:
     name = file.path.removeprefix(f"{below}/") if below else file.path
     fields: list[Any] = [name, file.size, file.modified]
     return fields if file.sum is None else [*fields, file.sum]
-
-
-# -- reading
 
 
 def read_logs(storage: Storage, run: str) -> LogWorld | None:

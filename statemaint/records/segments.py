@@ -137,9 +137,6 @@ def in_order(lines: Iterable[Line]) -> list[Line]:
     return sorted(different.values(), key=lambda line: line.time or 0.0)
 
 
-# -- lines of JSON, of the ledger and of manifests
-
-
 def read_lines(storage: Storage, path: str) -> list[dict[str, Any]]:
     """Returns the lines of a file, without one that a crash cut short; none if it is missing."""
     try:

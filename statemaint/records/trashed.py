@@ -20,6 +20,7 @@ from statemaint.model.ids import run_folder
 from statemaint.records.manifest import FOLDER, MANIFEST, folder_of
 from statemaint.records.segments import read_lines
 from statemaint.storage import Storage
+from statemaint.storage.base import Check
 from statemaint.workers import nothing
 
 INDEX = f"{FOLDER}.json"
@@ -75,10 +76,8 @@ def size_in_trash(storage: Storage, run: str) -> tuple[int, int]:
 def size_of_trash(storage: Storage) -> tuple[int, int]:
     """Returns the number of files in the trash, without the manifests, and their bytes."""
     folders, known = _indexed(storage)
-    sizes = [
-        (known[run].files, known[run].bytes) if run in known else size_in_trash(storage, run)
-        for run in folders
-    ]
+    sizes = [(trashed.files, trashed.bytes) for trashed in known.values()]
+    sizes += [size_in_trash(storage, run) for run in folders if run not in known]
     return sum(files for files, _ in sizes), sum(size for _, size in sizes)
 
 
@@ -102,14 +101,13 @@ def empty(
     storage: Storage,
     trash: ExpiredTrash,
     *,
-    before: Callable[[], object],
+    before: Check,
     after: Callable[[Sequence[Entry]], object] = nothing,
 ) -> None:
     """Deletes the files of expired runs; manifests last, since they record that a run has expired.
 
-    A run whose manifests have changed since they were read is left to a later run. `before` is
-    called before every request that deletes, `after` with the deleted files but the manifests, page
-    by page, also before a failure.
+    A run whose manifests have changed since they were read is left to a later run. `after` is
+    called with the deleted files but the manifests, page by page, also before a failure.
     """
     files: list[Entry] = []
     manifests: list[str] = []
@@ -143,8 +141,7 @@ def _missing(storage: Storage, page: Sequence[Entry]) -> list[Entry]:
 def index_trash(storage: Storage, unknown: int, files: int) -> None:
     """Adds the runs that the index lacks, if that saves later runs enough; under the lease only.
 
-    `unknown` is the number of runs that the index lacked when this run began, `files` the number of
-    files that this run has moved to the trash.
+    It lacked `unknown` runs when this run began, which has moved `files` to the trash.
     """
     if unknown < _WORTH_RUNS and files < _WORTH_FILES:
         return
@@ -158,9 +155,6 @@ def forget_trashed(storage: Storage, run: str) -> None:
     _, known = _indexed(storage)
     if known.pop(run_folder(run), None):
         _write_index(storage, known)
-
-
-# -- folders
 
 
 def _is_of_manifest(entry: Entry) -> bool:
@@ -208,9 +202,6 @@ def _times(storage: Storage, path: str) -> list[float] | None:
         return None
     known = [float(time) for time in times if isinstance(time, int | float)]
     return known if len(known) == len(times) else None
-
-
-# -- the index
 
 
 def _indexed(storage: Storage) -> tuple[list[str], dict[str, TrashedRun]]:

@@ -72,17 +72,13 @@ class RecoveryReport(Displayed):
 
     @property
     def incomplete(self) -> bool:
-        """Whether damage remains."""
         return damaged(self.plan.findings)
 
     @property
     def work(self) -> RunFacts:
         """What it did, for the record; a file in the trash counts as deleted."""
-        sums = {
-            "snapshots": len(self.written),
-            "written": self.bytes_written,
-            "deleted": self.bytes_removed,
-        }
+        written, deleted = self.bytes_written, self.bytes_removed
+        sums = {"snapshots": len(self.written), "written": written, "deleted": deleted}
         reasons = Counter(remove.reason.value for remove in self.removed)
         return RunFacts(sums=sums, counts={"deleted": dict(reasons)})
 

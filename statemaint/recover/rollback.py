@@ -89,9 +89,8 @@ def _proved(storage: Storage, batch: int, workers: Workers | int | None) -> Prov
     _check_log(reading, before, batch, workers)
     removes = _removes(reading, entries, batch)
     check_inside(remove.entry for remove in removes)
-    diagnosis = doctor(
-        Without(reading, [remove.path for remove in removes]), deep=True, workers=workers
-    )
+    view = Without(reading, [remove.path for remove in removes])
+    diagnosis = doctor(view, deep=True, workers=workers)
     _check_restart(diagnosis, batch)
     _check_stores(before, diagnosis.checkpoint, batch)
     plan = RecoveryPlan(
@@ -181,9 +180,8 @@ def _removes(storage: Storage, entries: Iterable[Entry], batch: int) -> tuple[Re
         if (error := _reads(storage, needed)) is not None:
             detail = f"cannot roll back to batch {batch}, a restart would read {error}"
             raise DamagedError(storage.root, detail, code=FindingCode.UNREADABLE_OFFSET.value)
-    cut_back = partial(
-        rolled_back, logs=files, batch=batch, keep_next=keep, keep_metadata=not repartitions
-    )
+    kept = {"keep_next": keep, "keep_metadata": not repartitions}
+    cut_back = partial(rolled_back, logs=files, batch=batch, **kept)
     checkpoint = scan_checkpoint(Without(storage, [remove.path for remove in cut_back(())]))
     return cut_back(checkpoint.stores)
 
@@ -217,11 +215,7 @@ def _check_restart(diagnosis: Diagnosis, batch: int) -> None:
         return
     version = version_of(batch)
     damage = [finding for finding in diagnosis.findings if finding.damage]
-    mine = (
-        [finding for finding in damage if batch in finding.batches]
-        or [*diagnosis.blockers]
-        or damage
-    )
+    mine = [it for it in damage if batch in it.batches] or [*diagnosis.blockers] or damage
     if not mine:  # pragma: no cover -- a finding says why a version does not load
         raise ConfigError(f"{diagnosis.checkpoint.root}: version {version} does not load")
     detail = f"cannot roll back to batch {batch}: {mine[0].detail}"

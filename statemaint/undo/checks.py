@@ -43,6 +43,7 @@ _GONE = (
 )
 _LEAVE = "leave it in the trash, `statemaint doctor` reports what the checkpoint needs"
 _OF_STORE = re.compile(r"/(SSTs|logs)$")
+_IN_UNIT = re.compile(r"state/(\d+)/(\d+)/")
 
 
 def undo_refusals(storage: Storage, trash: Contents, history: LedgerHistory) -> dict[str, str]:
@@ -50,13 +51,8 @@ def undo_refusals(storage: Storage, trash: Contents, history: LedgerHistory) -> 
 
 
 def units_of(paths: Iterable[str]) -> frozenset[UnitId]:
-    parts = (path.split("/") for path in paths if path.startswith("state/"))
-    numbers = ((names[1], names[2]) for names in parts if len(names) > 3)  # noqa: PLR2004
-    return frozenset(
-        UnitId(int(operator), int(partition))
-        for operator, partition in numbers
-        if operator.isdecimal() and partition.isdecimal()
-    )
+    matches = filter(None, map(_IN_UNIT.match, paths))
+    return frozenset(UnitId(int(match[1]), int(match[2])) for match in matches)
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,10 +75,8 @@ class _Rollback:
         others = trash_of_others(self.storage, self.trash.run) if missing else {}
         for path in missing:
             if path in others:
-                raise ConfigError(
-                    f"{self.storage.root}: {path} was removed by run {others[path]}; "
-                    "undo that run first"
-                )
+                removed = f"{path} was removed by run {others[path]}"
+                raise ConfigError(f"{self.storage.root}: {removed}; undo that run first")
 
     def _exists(self, path: str) -> bool:
         return path in self.there or path in self.trash.files
