@@ -34,14 +34,8 @@ from statemaint.model.ids import RecoveryVerb, StoreId
 from statemaint.model.proof import Attestation
 from statemaint.plan.actions import Attest, Delete, WriteSnapshot
 from statemaint.plan.recovery.recovery_plan import Remove
-from statemaint.records import segments
-from statemaint.records.attestations import (
-    ATTESTATIONS,
-    StoreNotes,
-    attestation_path,
-    parse_attestations,
-    render_attestations,
-)
+from statemaint.records import attestations, segments
+from statemaint.records.attestations import StoreNotes
 from statemaint.records.runs import RememberedRuns
 from statemaint.records.segments import Line, ledger_of
 from statemaint.report.outcome import SnapshotWritten
@@ -122,7 +116,10 @@ class Ledger:
         Otherwise snapshots of that run would count as an executor's, and its observations of
         executors would be lost.
         """
-        content, path = render_attestations(notes), attestation_path(store)
+        path, content = (
+            attestations.attestation_path(store),
+            attestations.render_attestations(notes),
+        )
         self.storage.replace(path, and_then([content], self.fence.check))
         self.noted(path, content)
 
@@ -211,8 +208,8 @@ def _for_trash(needs: _Needs, lines: Iterable[Line]) -> _Needs:
 def _proved(storage: Storage, ledger: str) -> frozenset[str]:
     """Returns a partition's snapshots that are proved or ours, and the files that proofs name."""
     paths = set[str]()
-    for entry in storage.list(f"{ATTESTATIONS}/{ledger}"):
-        notes = parse_attestations(storage.read(entry.path))
+    for entry in storage.list(f"{attestations.ATTESTATIONS}/{ledger}"):
+        notes = attestations.parse_attestations(storage.read(entry.path))
         paths.update(notes.written)
         for proof in notes.proofs:
             paths.update((proof.path, *(file.path for file in (*proof.inputs, *proof.parts))))

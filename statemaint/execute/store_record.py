@@ -12,7 +12,7 @@ the tasks of a run list their own partitions only.
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from statemaint.errors import CodecError, LeaseLostError, NotFoundError, StorageError, Superseded
@@ -28,17 +28,10 @@ from statemaint.model.files import Snapshot, snapshot_version
 from statemaint.model.ids import StoreId, run_folder
 from statemaint.model.proof import Attestation
 from statemaint.model.rocks import Uploads
-from statemaint.plan.actions import Delete, WriteSnapshot
+from statemaint.plan.actions import Delete, StorePlan, WriteSnapshot
 from statemaint.plan.uploads import observed
-from statemaint.records.attestations import (
-    ANNOUNCED,
-    StoreNotes,
-    attestation_path,
-    parse_announcement,
-    parse_attestations,
-    render_announcement,
-    render_attestations,
-)
+from statemaint.records import attestations
+from statemaint.records.attestations import StoreNotes
 from statemaint.storage import Storage
 
 # Announcing takes a request and another to forget it, however many stores there are.
@@ -198,22 +191,25 @@ class StoreRecord:
 # -- what a run announces for all of its stores
 
 
-def announce(
-    storage: Storage,
-    run: str,
-    fence: Fence,
-    stores: dict[StoreId, StoreNotes],
-    snapshots: Iterable[str],
-) -> Announcement:
-    path = f"{ANNOUNCED}/{run_folder(run)}.json"
+def announce(context: RunContext, plans: Iterable[StorePlan]) -> RunContext:
+    """Returns the run with the snapshots that it has announced, if that is worth it and works."""
+    stores: dict[StoreId, StoreNotes] = {}
+    paths: list[str] = []
+    for plan in plans:
+        if writes := [action for action in plan.actions if isinstance(action, WriteSnapshot)]:
+            record = StoreRecord.of(context, plan.store)
+            paths += record.expect(writes)
+            stores[plan.store.id] = record.notes
     if len(stores) < _WORTH:
-        return Announcement()
+        return context
+    path = f"{attestations.ANNOUNCED}/{run_folder(context.ledger.run)}.json"
+    content = attestations.render_announcement(stores)
     try:
-        storage.replace(path, and_then([render_announcement(stores)], fence.check))
+        context.storage.replace(path, and_then([content], context.fence.check))
     except StorageError as error:
         _log.warning("each store announces its own snapshots: %s", error)
-        return Announcement()
-    return Announcement(path, frozenset(snapshots))
+        return context
+    return replace(context, announcement=Announcement(path, frozenset(paths)))
 
 
 def adopt_announcements(storage: Storage, fence: Fence) -> None:
@@ -222,8 +218,8 @@ def adopt_announcements(storage: Storage, fence: Fence) -> None:
     Until that has succeeded, the scans of whole checkpoints read the announcement.
     """
     try:
-        for entry in storage.list(ANNOUNCED):
-            announced = parse_announcement(storage.read(entry.path))
+        for entry in storage.list(attestations.ANNOUNCED):
+            announced = attestations.parse_announcement(storage.read(entry.path))
             if announced is None:
                 continue  # of another build, or not ours: it says nothing, and stays
             for store, notes in announced.items():
@@ -237,11 +233,10 @@ def adopt_announcements(storage: Storage, fence: Fence) -> None:
 def _adopt(storage: Storage, fence: Fence, store: StoreId, announced: StoreNotes) -> None:
     if not any(True for _ in storage.list(store.directory)):
         return  # its folder was moved away, and its record too: the operator has left the query
-    path = attestation_path(store)
-    try:
-        notes = parse_attestations(storage.read(path))
-    except NotFoundError:
-        notes = StoreNotes()
+    path, notes = attestations.attestation_path(store), StoreNotes()
+    with suppress(NotFoundError):
+        notes = attestations.parse_attestations(storage.read(path))
     both = notes.announcing(announced)
     if both != notes:
-        storage.replace(path, and_then([render_attestations(both)], fence.check))
+        content = attestations.render_attestations(both)
+        storage.replace(path, and_then([content], fence.check))

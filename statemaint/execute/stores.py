@@ -23,7 +23,7 @@ from statemaint.execute.deleter import Deleter
 from statemaint.execute.fence import Fence, PinWatch
 from statemaint.execute.ledger import Ledger, Noted
 from statemaint.execute.snapshot_writer import SnapshotWriter, StoreFolds
-from statemaint.execute.store_record import Announcement, RunContext, StoreRecord, announce
+from statemaint.execute.store_record import RunContext, StoreRecord, announce
 from statemaint.execute.trash import Trash
 from statemaint.fold import Engine, Source, engine_for
 from statemaint.fold.needs import chains_need, loading, read_need
@@ -31,7 +31,6 @@ from statemaint.model.chain import Chain
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.plan.actions import Action, Attest, Delete, Plan, StorePlan, WriteSnapshot
-from statemaint.records.attestations import StoreNotes
 from statemaint.report.outcome import Halted, Outcome, Skipped
 from statemaint.storage import Storage
 from statemaint.workers import Job, Workers, as_they_come, nothing
@@ -67,7 +66,7 @@ def execute(  # noqa: PLR0913 -- each is a choice of its own
     ledger = Ledger(storage, run, fence or Fence(), noted)
     context = _context(plan, ledger, engine or engine_for(size, plan.provider), ahead)
     if together and not plan.halted:
-        context = replace(context, announcement=_announced(plan, context))
+        context = announce(context, plan.stores)
     jobs = []
     for store in plan.stores:
         start = partial(_of_plan, plan, store, context, elapsed)
@@ -112,17 +111,6 @@ def need_of(plan: StorePlan, source: Source) -> int:
         return chains_need(chains, source, plan.store, writes=writes)
     sizes = (action.snapshot.entry.size for action in plan.actions if isinstance(action, Attest))
     return max((read_need(size, far=source.far) for size in sizes), default=0)
-
-
-def _announced(plan: Plan, context: RunContext) -> Announcement:
-    stores: dict[StoreId, StoreNotes] = {}
-    paths: list[str] = []
-    for store in plan.stores:
-        if writes := [action for action in store.actions if isinstance(action, WriteSnapshot)]:
-            record = StoreRecord.of(context, store.store)
-            paths += record.expect(writes)
-            stores[store.store.id] = record.notes
-    return announce(context.storage, context.ledger.run, context.fence, stores, paths)
 
 
 def _need(plan: Plan, store: StorePlan, context: RunContext) -> int:

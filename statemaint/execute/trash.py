@@ -142,7 +142,7 @@ def maintained(
     storage: Storage,
     store: Store,
     target: int | None,
-    removed: int,
+    gone: int,
     proof: Attestation | None = None,
 ) -> StoreWorld:
     """Returns the log of a store under maintenance.
@@ -151,7 +151,7 @@ def maintained(
     unchanged, nothing below it was written again.
     """
     log = log_of(store.files)
-    first = min((file.version for file in log if file.version > removed), default=None)
+    first = min((file.version for file in log if file.version > gone), default=None)
 
     def proved_or_sealed(entry: Entry) -> FileRecord:
         for record in proof.inputs if proof else ():

@@ -106,8 +106,6 @@ class _Fit:
         stay.update(self._without_store(stay))
         return stay
 
-    # -- the log of a store
-
     def _of_store(self, directory: str, files: list[Versioned]) -> Iterator[tuple[str, str]]:
         there = self._state_of(directory)
         highest, logs = max(file.version for file in files), dict[int, _Log]()
@@ -221,8 +219,6 @@ class _Fit:
             and _in(path, directory)
             and self._same.written_again(path)
         ]
-
-    # -- zips of RocksDB, and the files they share
 
     def _without_parts(self, stay: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """Yields the zips that lack a file, which those that a repair replaced may always have."""

@@ -152,10 +152,7 @@ class FileIdentity:
         return any(not self._is_mine(path, note) for note in self.history.removed_again(path))
 
     def _is_mine(self, path: str, removal: FileNote) -> bool:
-        """Returns whether a later run removed the very file that is in the trash.
-
-        Its bytes decide as long as they exist.
-        """
+        # Whether a later run removed the file in the trash: its bytes decide as long as they exist.
         for place in self._places_of(path, removal):
             with suppress(NotFoundError):
                 return equal(self.storage, self.trash.files[path].path, place)

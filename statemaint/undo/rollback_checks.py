@@ -60,8 +60,6 @@ class _Rollback:
         for why in self._lost():
             raise ConfigError(f"{root}: {why}; no file of run {run} is restored")
 
-    # -- another run first
-
     def _must_have_its_commits(self) -> None:
         """Refuses the first half of a killed rollback while the second is in the trash.
 
@@ -80,8 +78,6 @@ class _Rollback:
 
     def _exists(self, path: str) -> bool:
         return path in self.there or path in self.trash.files
-
-    # -- what the rollback noted
 
     def _against(self, logs: LogWorld) -> Iterator[str]:
         removed = {seen.path: seen for seen in logs.removed}
@@ -231,8 +227,6 @@ class _Rollback:
         reasons = (lacking_part(self.storage, self.trash, it) for it in sorted(self.trash.files))
         yield from filter(None, reasons)
 
-    # -- what earlier builds noted
-
     def _against_old(self) -> Iterator[str]:
         """Yields the reasons against the undo if the logs were not noted: every newer file."""
         for path in sorted(self.trash.files):
@@ -241,10 +235,9 @@ class _Rollback:
         times = (manifest.modified for manifest in self.trash.manifests)
         since = max((time for time in times if time is not None), default=None)
         for path, entry in sorted(self.there.items()):
-            file = classify_any(entry)
             if path in self.trash.files or path in self.history.restored:
                 continue
-            if not is_log_entry(path) and not isinstance(file, Delta):
+            if not is_log_entry(path) and not isinstance(classify_any(entry), Delta):
                 continue
             if since is None or entry.modified is None or entry.modified > since:
                 yield f"{path} is newer than its manifest, which does not record the logs"

@@ -25,7 +25,6 @@ from statemaint.execute.ledger import Ledger
 from statemaint.listing import Entry
 from statemaint.model.files import Delta, checksum_file_of, classify_any
 from statemaint.model.ids import run_folder
-from statemaint.model.proof import FileRecord
 from statemaint.plan.recovery.recovery_plan import PutBack, UndoPlan
 from statemaint.progress import watched_results
 from statemaint.records.claims import Holder
@@ -126,10 +125,8 @@ def undo(storage: Storage, run: str, *, expected: str | None = None) -> Undone:
             restored.extend(watched_results(undoing.put_back(), files, "file"))
         if not restored or any(file.comes_back for file in restored):
             noted(files=restored)  # an undo that brings nothing back changes nothing
-    back = [file for file in restored if file.comes_back]
-    kept = {file.path: file.reason for file in restored if not file.comes_back}
-    size = sum(file.entry.size for file in back)
-    return Undone(run, len(back), size, kept, mine, undoing.plan.sequel)
+    done = replace(undoing.plan, files=tuple(restored))
+    return Undone(run, len(done.coming), done.bytes, done.left, mine, undoing.plan.sequel)
 
 
 def _must_be_in_trash(storage: Storage, run: str) -> None:
@@ -247,21 +244,19 @@ class _Undo:
         If a move gives a file another time, the checksum of its bytes is also noted where another
         undo must recognize it: of changes, and of zips, which are the log of some stores.
         """
-        coming = sorted(self.plan.coming, key=lambda planned: planned.path)
-        return [self._noted(planned.path, planned.entry) for planned in coming]
-
-    def _noted(self, path: str, entry: Entry) -> dict[str, Any]:
-        note = self._trash.notes.get(path)
-        seen = note.seen if note else FileRecord(path, entry.size, None)
-        fields = {"path": path, "bytes": entry.size, "modified": seen.modified}
-        file = classify_any(Entry(path, entry.size, None))
-        # Equal times in whole seconds do not show that the move has kept it: a bucket may have
-        # copied the file within the second in which it was written.
-        fine = seen.modified is not None and seen.modified % 1 != 0
-        kept = fine and seen.modified == entry.modified
-        if not kept and (isinstance(file, Delta) or path.endswith(".zip")):
-            fields["crc32c"] = crc32c_of(self._storage, entry.path)
-        return fields
+        coming = []
+        for planned in sorted(self.plan.coming, key=lambda planned: planned.path):
+            path, entry, note = planned.path, planned.entry, self._trash.notes.get(planned.path)
+            modified = note.seen.modified if note else None
+            fields = {"path": path, "bytes": entry.size, "modified": modified}
+            # Equal times in whole seconds do not show that the move has kept it: a bucket may have
+            # copied the file within the second in which it was written.
+            kept = modified is not None and modified % 1 != 0 and modified == entry.modified
+            change = isinstance(classify_any(Entry(path, entry.size, None)), Delta)
+            if not kept and (change or path.endswith(".zip")):
+                fields["crc32c"] = crc32c_of(self._storage, entry.path)
+            coming.append(fields)
+        return coming
 
     def put_back(self) -> Generator[PutBack]:
         left = set[str]()
@@ -272,8 +267,16 @@ class _Undo:
             if reason := reason or self._move_back(entry, path):
                 left.add(path)
             yield replace(planned, reason=reason or "")
-        if not left:
-            self._forget()
+        if left:
+            return
+        manifests = [entry.path for entry in self._trash.manifests]
+        try:
+            self._storage.delete_all(manifests, before=self._before)
+        except (StorageError, LeaseLostError) as error:
+            _log.warning(
+                "run %s is undone, and its manifests stay in the trash until they expire: %s",
+                self._trash.run, error,
+            )  # fmt: skip
 
     def _move_back(self, entry: Entry, path: str) -> str | None:
         like = self._beside.of(path)  # may take requests, which must precede `before`
@@ -294,17 +297,6 @@ class _Undo:
                 why = "existed when this undo began and is missing"
                 raise Superseded(error.path, why) from error
         return None  # or another undo moved it first
-
-    def _forget(self) -> None:
-        """Deletes the manifests, once all files are in place; a failure is only logged."""
-        manifests = [entry.path for entry in self._trash.manifests]
-        try:
-            self._storage.delete_all(manifests, before=self._before)
-        except (StorageError, LeaseLostError) as error:
-            _log.warning(
-                "run %s is undone, and its manifests stay in the trash until they expire: %s",
-                self._trash.run, error,
-            )  # fmt: skip
 
 
 def _places(storage: Storage, paths: Iterable[str]) -> frozenset[str]:
