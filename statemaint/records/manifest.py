@@ -217,20 +217,19 @@ def _parsed_note(
 
 
 def _parsed_world(fields: object) -> StoreWorld | None:
-    match fields:
-        case {"directory": str(directory), "files": rows, **others}:
-            target, files = others.get("target"), _all_seen(rows, below=directory)
-            if files is not None and isinstance(target, int | None):
-                return StoreWorld(directory, target, files)
+    if isinstance(fields, dict) and isinstance(directory := fields.get("directory"), str):
+        target, files = fields.get("target"), _all_seen(fields.get("files"), below=directory)
+        if files is not None and isinstance(target, int | None):
+            return StoreWorld(directory, target, files)
     return None
 
 
 def _parsed_logs(line: Mapping[str, Any]) -> LogWorld | None:
-    match line.get("logs"):
-        case {"version": int(version), **lists}:
-            left, removed, newest = (_all_seen(lists.get(name)) for name in _LISTS)
-            if left is not None and removed is not None and newest is not None:
-                return LogWorld(version, left, removed, newest)
+    fields = line.get("logs")
+    if isinstance(fields, dict) and isinstance(version := fields.get("version"), int):
+        left, removed, newest = (_all_seen(fields.get(name)) for name in _LISTS)
+        if left is not None and removed is not None and newest is not None:
+            return LogWorld(version, left, removed, newest)
     return None
 
 

@@ -46,6 +46,15 @@ def plan_repair(storage: Storage, *, workers: Workers | int | None = None) -> Re
     Each step is proved on the checkpoint as it would be without the files: everything that they may
     affect is verified again as `verify --deep` does; the step's finding must be resolved, and no
     other may have appeared.
+
+    Args:
+        storage: where the checkpoint lives.
+        workers: the number of stores that are read at a time; by default what suits the storage.
+
+    Raises:
+        Superseded: when a store is removed in the meantime.
+        UnsupportedError: when the checkpoint is of a kind that cannot be read.
+        StorageError: when anything could not be listed or read.
     """
     return _proved(storage, workers).plan
 
@@ -57,11 +66,22 @@ def repair(
     expected: str | None = None,
     workers: Workers | int | None = None,
 ) -> RecoveryReport:
-    """Repairs what the log can prove; the bad files stay in the trash for `trash_for` seconds.
+    """Repairs what the log can prove; the bad files are moved to the trash.
 
-    The query must not run: if its logs change in the meantime, nothing is done. `expected` is the
-    fingerprint of the plan that was reviewed. The plan and the report are the same with any number
-    of workers.
+    The query must not run: if its logs change in the meantime, nothing is done.
+
+    Args:
+        storage: where the checkpoint lives.
+        trash_for: the minimum number of seconds that the bad files are kept.
+        expected: the fingerprint of the plan that was reviewed; none by default.
+        workers: the number of stores that are read, and then repaired, at a time; by default what
+            suits the storage. The plan and the report are the same with any number.
+
+    Raises:
+        Superseded: when the plan has changed since, or the logs change in the meantime.
+        LeaseHeldError: when another run maintains the checkpoint.
+        SnapshotMismatchError: when a new snapshot does not read back as it was folded.
+        UnsupportedError, StorageError: as `plan_repair` does.
     """
     prove = partial(_proved, storage, workers)
     return carry_out(storage, prove, trash_for=trash_for, expected=expected, workers=workers)

@@ -43,10 +43,17 @@ def plan_rollback(
     The offsets of the next batch stay if they can be read, so that it reads the same input again.
     Sources and sinks are not examined.
 
+    Args:
+        storage: where the checkpoint lives.
+        batch: the newest batch that is to stay committed.
+        workers: the number of stores that are read at a time; by default what suits the storage.
+
     Raises:
         ConfigError: when the commit log does not have the batch, or a later one is pinned.
         DamagedError: when its state does not load in every store, a restart would still fail, or a
             rollback to an earlier batch is unfinished.
+        UnsupportedError: when the checkpoint is of a kind that cannot be read.
+        StorageError: when anything could not be listed or read.
     """
     return _proved(storage, batch, workers).plan
 
@@ -63,9 +70,20 @@ def rollback(
 
     The query must not run. A query that begins a batch in the meantime is detected; one that only
     waits for input is not. Safe to kill and to repeat; `undo` reverses it until the query runs.
-    Refused while a batch above is pinned. The files are kept for `trash_for` seconds at least;
-    `expected` is the fingerprint of the plan that was reviewed. The plan and the report are the
-    same with any number of workers.
+    Refused while a batch above is pinned.
+
+    Args:
+        storage: where the checkpoint lives.
+        batch: the newest batch that is to stay committed.
+        trash_for: the minimum number of seconds that the files are kept.
+        expected: the fingerprint of the plan that was reviewed; none by default.
+        workers: the number of stores that are read, and whose files are then moved, at a time; by
+            default what suits the storage. The plan and the report are the same with any number.
+
+    Raises:
+        Superseded: when the plan has changed since, or the logs change in the meantime.
+        LeaseHeldError: when another run maintains the checkpoint.
+        ConfigError, DamagedError, UnsupportedError, StorageError: as `plan_rollback` does.
     """
     prove = partial(_proved, storage, batch, workers)
     first = partial(check_pins, storage, batch)
@@ -180,8 +198,9 @@ def _removes(storage: Storage, entries: Iterable[Entry], batch: int) -> tuple[Re
         if (error := _reads(storage, needed)) is not None:
             detail = f"cannot roll back to batch {batch}, a restart would read {error}"
             raise DamagedError(storage.root, detail, code=FindingCode.UNREADABLE_OFFSET.value)
-    kept = {"keep_next": keep, "keep_metadata": not repartitions}
-    cut_back = partial(rolled_back, logs=files, batch=batch, **kept)
+    cut_back = partial(
+        rolled_back, logs=files, batch=batch, keep_next=keep, keep_metadata=not repartitions
+    )
     checkpoint = scan_checkpoint(Without(storage, [remove.path for remove in cut_back(())]))
     return cut_back(checkpoint.stores)
 

@@ -94,13 +94,21 @@ def undo(storage: Storage, run: str, *, expected: str | None = None) -> Undone:
     come back as a whole or not at all. The next maintenance deletes the files of an earlier one
     again unless its policy keeps more than the one that deleted them.
 
-    Safe to kill and to repeat. `expected` is the fingerprint of the plan that was reviewed.
+    Safe to kill and to repeat.
+
+    Args:
+        storage: where the checkpoint lives.
+        run: the id of the run, as `statemaint runs` lists it.
+        expected: the fingerprint of the plan that was reviewed; `None` for any.
 
     Raises:
+        NotACheckpointError: when there is none.
         ConfigError: when nothing of that run is in the trash, or it was a rollback and the query
             has continued since.
+        LeaseHeldError: when another run maintains the checkpoint.
         Superseded: when the plan has changed by now, the query was rewound before the first file
             came back, or it has removed the file beside which another was to be restored.
+        StorageError: when the storage fails.
     """
     must_be_checkpoint(storage)
     _must_be_in_trash(storage, run)  # before anything is written for it
