@@ -9,8 +9,7 @@ from statemaint.model.checkpoint import Store
 from statemaint.model.files import Delta, Snapshot, classify_any
 from statemaint.model.ids import batch_in, version_of
 from statemaint.scan.scanner import scan
-from statemaint.storage import Storage
-from statemaint.storage.base import Check
+from statemaint.storage.base import Check, Storage
 from statemaint.workers import nothing
 
 

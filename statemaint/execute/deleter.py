@@ -71,7 +71,6 @@ class Deleter:
             yield from map(Deleted, page)
 
     def _remove(self, page: Page, trash: Trash | None, removed: list[Delete]) -> None:
-        """Removes the files of a page, and adds each to `removed`, also if an error follows."""
         storage = self.context.storage
         looked = storage.now()
 
@@ -148,7 +147,6 @@ class Deleter:
                 raise Superseded(lacking[0], f"{why}; it was replaced or is missing")
 
     def _tables_must_stand(self, page: Page) -> None:
-        """Checks once a page that every SST file that the base's zip names still exists."""
         if not self.base or not self.record.store.rocks or not _relies_on_base(page):
             return
         named = self.record.tables_of(self.base)

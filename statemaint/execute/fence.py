@@ -7,8 +7,7 @@ from threading import Lock
 
 from statemaint.errors import NotFoundError, Superseded
 from statemaint.records.pins import read_pins
-from statemaint.storage import Storage
-from statemaint.storage.base import Check, Chunks
+from statemaint.storage.base import Check, Chunks, Storage
 
 # The seconds for which a holder trusts the storage's last answer that it holds the lease.
 TRUSTED = 2.0

@@ -28,8 +28,7 @@ from statemaint.execute.fence import TRUSTED, Fence
 from statemaint.records import claims
 from statemaint.records.claims import SECONDS, Claim, Holder, waits
 from statemaint.scan.identity import check_links
-from statemaint.storage import Storage
-from statemaint.storage.base import Check
+from statemaint.storage.base import Check, Storage
 
 RENEWALS = 3
 # How long a lease stays closed after it was ended under tasks that may be at work. Longer than
@@ -133,7 +132,6 @@ def check_free(storage: Storage, holder: Holder) -> None:
 
 
 def _must_be_free(storage: Storage, current: Claim | None, holder: Holder) -> bool:
-    """Returns whether a holder has the lease, which no other may have."""
     if current is None or current.deadline <= storage.now():
         return False
     if not current.is_of(holder):
@@ -232,7 +230,6 @@ class Lease(Fence):
             self._claim = claim
 
     def _go_on(self, claim: Claim) -> None:
-        """Takes the next number, unless another run already has it."""
         try:
             self._write(claim, overwrite=False)
         except AlreadyExistsError:

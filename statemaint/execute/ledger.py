@@ -40,8 +40,7 @@ from statemaint.records.runs import RememberedRuns
 from statemaint.records.segments import Line, ledger_of
 from statemaint.report.outcome import SnapshotWritten
 from statemaint.report.to_json import action_json
-from statemaint.storage import Storage
-from statemaint.storage.base import Check
+from statemaint.storage.base import Check, Storage
 from statemaint.workers import nothing
 
 # A ledger is compacted when it has this many segments.
@@ -77,7 +76,6 @@ class Ledger:
         self._add(segments.UNDO, lines)
 
     def removing(self, verb: str, removes: Sequence[Remove]) -> None:
-        """Notes files that are about to be moved to the trash at the operator's request."""
         lines = []
         for remove in removes:
             named = {"action": "remove", "path": remove.path, "reason": remove.reason.value}
@@ -131,9 +129,6 @@ class Ledger:
     def _add(self, ledger: str, lines: Sequence[bytes]) -> None:
         page = segments.page_of(self.run, next(self.numbers))
         segments.add_segment(self.storage, ledger, page, lines)
-
-
-# -- compaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +201,6 @@ def _for_trash(needs: _Needs, lines: Iterable[Line]) -> _Needs:
 
 
 def _proved(storage: Storage, ledger: str) -> frozenset[str]:
-    """Returns a partition's snapshots that are proved or ours, and the files that proofs name."""
     paths = set[str]()
     for entry in storage.list(f"{attestations.ATTESTATIONS}/{ledger}"):
         notes = attestations.parse_attestations(storage.read(entry.path))

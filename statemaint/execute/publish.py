@@ -19,8 +19,7 @@ from statemaint.fold.temporary import workplace
 from statemaint.listing import Entry
 from statemaint.plan.actions import WriteSnapshot
 from statemaint.scan.rocks import shared_paths
-from statemaint.storage import Storage
-from statemaint.storage.base import Check, Chunks
+from statemaint.storage.base import Check, Chunks, Storage
 from statemaint.workers import nothing
 
 if TYPE_CHECKING:
@@ -146,15 +145,11 @@ def built(source: Source, actions: Sequence[WriteSnapshot]) -> "Iterator[tuple[B
     """
     from statemaint.fold.rocksdb import build  # noqa: PLC0415 -- RocksDB is large
 
+    chains, reuse = [action.chain for action in reversed(actions)], actions[0].reuse
     with workplace() as place:
         with superseded_if_missing():
-            made = build(
-                source,
-                [action.chain for action in reversed(actions)],
-                workdir=place,
-                families_from=actions[0].families,
-                reuse=actions[0].reuse,
-            )
+            families = actions[0].families
+            made = build(source, chains, workdir=place, families_from=families, reuse=reuse)
         yield tuple(reversed(made))
 
 

@@ -50,7 +50,6 @@ class Announcement:
     _lock: Lock = field(default_factory=Lock)
 
     def covers(self, store: StoreId, snapshots: Iterable[str]) -> bool:
-        """Returns whether a store's snapshots are announced; it relies on that from now on."""
         covered = self.snapshots.issuperset(snapshots)
         if covered:
             with self._lock:
@@ -152,7 +151,6 @@ class StoreRecord:
             self.settle()
 
     def expect(self, actions: Iterable[WriteSnapshot]) -> list[str]:
-        """Adds snapshots about to be written to what is known; returns their paths."""
         paths = [action.path for action in actions]
         if not self.written:
             # The writers of the snapshots from before our first write may have ended by now.
@@ -186,9 +184,6 @@ class StoreRecord:
             return ()
         there = {entry.path: entry for entry in (*(file.entry for file in self.store.files), *new)}
         return tuple(there[path] for path in wanted)
-
-
-# -- what a run announces for all of its stores
 
 
 def announce(context: RunContext, plans: Iterable[StorePlan]) -> RunContext:

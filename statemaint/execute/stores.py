@@ -183,7 +183,6 @@ class StoreExecutor:
         return cls(plan, record, writer, Deleter(context, writer, record, plan.base))
 
     def carry_out(self, *, verify: bool) -> Iterator[Outcome]:
-        """Yields the outcome of each action; adjacent actions of a kind are done together."""
         self._note_uploads()
         try:
             for _, group in groupby(self.plan.actions, key=type):

@@ -29,8 +29,7 @@ from statemaint.records import manifest
 from statemaint.records.manifest import LogWorld, Note, StoreWorld
 from statemaint.records.trashed import forget_trashed
 from statemaint.scan.proofs import crc32c_of, equal, is_same
-from statemaint.storage import Storage
-from statemaint.storage.base import Check
+from statemaint.storage.base import Check, Storage
 
 _BATCH = re.compile(r"0|[1-9][0-9]{0,17}")
 Versioned = Delta | Snapshot
@@ -75,7 +74,6 @@ class Trash:
         )
 
     def note(self, deletes: Sequence[Delete], world: StoreWorld | None = None) -> None:
-        """Adds files of one store to the manifest, before they are moved."""
         until = self.until
         notes = []
         for delete in deletes:
@@ -113,9 +111,6 @@ class Trash:
             self.storage.delete(entry.path)
 
 
-# -- the surroundings of files
-
-
 def log_of(files: Iterable[StateFile]) -> tuple[Versioned, ...]:
     """Returns a store's log: its deltas or changelogs, or its zips if it has neither."""
     kept = tuple(files)
@@ -126,7 +121,6 @@ def log_of(files: Iterable[StateFile]) -> tuple[Versioned, ...]:
 
 
 def log_entries(storage: Storage, operators: Iterable[int]) -> Iterator[Entry]:
-    """Yields the entries of the query's logs and of the operators' metadata."""
     metadata = (f"state/{operator}/_metadata/v2" for operator in sorted(operators))
     for folder in ("commits", "offsets", *metadata):
         yield from (entry for entry in storage.list(folder) if is_log_entry(entry.path))
@@ -214,7 +208,6 @@ def recovery_notes(
 
 
 def _beside(storage: Storage, entry: Entry, owners: Mapping[str, Entry]) -> FileRecord | None:
-    """Returns the remaining file that a removed checksum was made for."""
     side = checksum_file_of(entry)
     owner = owners.get(side.owner) if side else None
     return _witnessed(storage, owner) if owner else None
@@ -239,7 +232,6 @@ def _judged(storage: Storage, store: Store, version: int) -> tuple[FileRecord, .
 
 
 def rolled_back(storage: Storage, plan: RecoveryPlan, checkpoint: Checkpoint) -> LogWorld | None:
-    """Returns the query's logs, as a rollback sees them; `None` for a repair."""
     if plan.verb is not RecoveryVerb.ROLLBACK or plan.batch is None:
         return None
     version = version_of(plan.batch)

@@ -52,7 +52,6 @@ class StoreNotes:
     uploads: Uploads = NOTHING_SEEN
 
     def announcing(self, announced: "StoreNotes") -> "StoreNotes":
-        """Returns the record with the snapshots that a run has announced."""
         if set(announced.written) <= set(self.written):
             return self
         since = self.since if self.written and self.since is not None else announced.since

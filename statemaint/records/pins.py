@@ -73,7 +73,6 @@ def forget_ended(storage: Storage, *, before: Check) -> None:
 
 
 def _read(storage: Storage, entry: Entry) -> Pin | None:
-    """Returns the pin in a file; `None` if it was ended since it was listed."""
     latest = LATEST if entry.modified is None else entry.modified + MOST_SECONDS
     try:
         must_be_small(entry.size, entry.path, _MOST_BYTES)

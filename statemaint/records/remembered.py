@@ -95,7 +95,6 @@ class Remembering(ReadOnly):
         deque(in_order(jobs, threads=self.parallel), maxlen=0)
 
     def cache(self) -> bytes | None:
-        """Returns the new content of the cache, if it is worth writing."""
         used, listed = {*self._used.values()}, {*self._tags.values()}
         if len(used - self._stored) < _WORTH_IT:
             return None

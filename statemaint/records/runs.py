@@ -30,8 +30,7 @@ from statemaint.errors import CodecError, NotFoundError, StorageError
 from statemaint.listing import LATEST, Entry
 from statemaint.model.ids import run_folder
 from statemaint.records.trashed import trashed_runs
-from statemaint.storage import Storage
-from statemaint.storage.base import Check
+from statemaint.storage.base import Check, Storage
 
 FOLDER = "_statemaint/runs"
 UNITS = "_statemaint/units"
@@ -161,9 +160,6 @@ def _times(entries: Iterable[Entry], pick: Callable[[float, float], float]) -> d
 
 def _run_of(entry: Entry) -> str:
     return entry.path.removeprefix(f"{FOLDER}/").partition("/")[0]
-
-
-# -- units of work
 
 
 def work_path(run: str) -> str:

@@ -53,7 +53,6 @@ class Shape:
 
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> "Shape":
-        """Returns the whole shape of a checkpoint, at its newest committed batch."""
         version = checkpoint.target or 0
         unique = any(store.rocks and store.rocks.id_at(version) for store in checkpoint.stores)
         return cls(

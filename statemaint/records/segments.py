@@ -91,7 +91,6 @@ def run_of_page(path: str) -> str | None:
 
 
 def write_merged(storage: Storage, ledger: str, lines: Iterable[Line]) -> str:
-    """Writes lines as one segment, which appears whole, and returns its path."""
     content = b"".join(line.content + b"\n" for line in lines)
     path = _segment(ledger, _MERGED, content)
     storage.replace(path, [content])
@@ -147,7 +146,6 @@ def read_lines(storage: Storage, path: str) -> list[dict[str, Any]]:
 
 
 def stored_lines(stream: BinaryIO, path: str) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    """Yields each whole line of a file, as it is stored and as its fields."""
     for line in iter(lambda: stream.readline(_LONGEST_LINE), b""):
         if len(line) == _LONGEST_LINE:
             detail = f"a line has more than {_LONGEST_LINE >> 20} MiB, more than any of our lines"

@@ -19,8 +19,7 @@ from statemaint.listing import Entry
 from statemaint.model.ids import run_folder
 from statemaint.records.manifest import FOLDER, MANIFEST, folder_of
 from statemaint.records.segments import read_lines
-from statemaint.storage import Storage
-from statemaint.storage.base import Check
+from statemaint.storage.base import Check, Storage
 from statemaint.workers import nothing
 
 INDEX = f"{FOLDER}.json"

@@ -29,8 +29,7 @@ from statemaint.records.runs import RunNote, new_run_id, write_note
 from statemaint.report.facts import RunFacts
 from statemaint.report.outcome import SnapshotWritten
 from statemaint.report.to_json import recovery_fingerprint
-from statemaint.storage import Storage
-from statemaint.storage.base import Check
+from statemaint.storage.base import Check, Storage
 from statemaint.wording import Displayed, counted, quoted
 from statemaint.workers import Job, Workers, as_they_come, in_order, nothing
 
@@ -76,7 +75,6 @@ class RecoveryReport(Displayed):
 
     @property
     def work(self) -> RunFacts:
-        """What it did, for the record; a file in the trash counts as deleted."""
         written, deleted = self.bytes_written, self.bytes_removed
         sums = {"snapshots": len(self.written), "written": written, "deleted": deleted}
         reasons = Counter(remove.reason.value for remove in self.removed)

@@ -143,9 +143,6 @@ class Proofs:
         return Proof(digest.digest, digest.rows, len(chain.paths), chain.start)
 
 
-# -- doubts: the reasons that a log may be wrong, and not the snapshot that differs from it
-
-
 def doubts_of(store: Store, chain: Chain, snapshot: Entry, checkpoint: Checkpoint) -> Iterator[str]:
     """Yields why a chain may be wrong, by the times of its files and the proof of its base."""
     # A batch that runs again without changelogs writes a zip, and leaves the changelog.

@@ -293,7 +293,6 @@ class _Search:
         return tuple(it for it in remaining if not any(lacks_base(store, it) for store in based))
 
     def made(self) -> Iterator[RepairStep]:
-        """Yields the steps, each with the snapshot that replaces the removed one."""
         before = self._before.checkpoint
         first, last = before.span or (0, 0)
         window = range(first, last + 1)
@@ -343,7 +342,6 @@ def _loses_families(store: Store, verified: Verification, step: RepairStep) -> b
 
 
 def _is_checksum(storage: Storage, side: ChecksumFile) -> bool:
-    """Returns whether the content of a checksum file is a valid checksum of any bytes."""
     if side.by_spark and side.entry.size > checksum_file.MOST_BYTES:
         return False
     content = storage.read(side.entry.path)

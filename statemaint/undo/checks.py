@@ -68,7 +68,6 @@ class _Log:
     cut: bool = False
 
     def against(self, version: int, target: int) -> str | None:
-        """Returns why a file of a version no longer fits beside the committed `target`."""
         if self.changed and self.changed[0][0] <= version:
             return f"{self.changed[0][1]} {self.new}; {_LEAVE}"
         above = {number: path for number, path in self.changed if version < number <= self.newest}
@@ -101,9 +100,8 @@ class _Fit:
         stay: dict[str, str] = {}
         for directory, files in directories.items():
             stay.update(self._of_store(directory, files))
-        stay.update(self._without_parts(stay))
-        stay.update(self._parts_of(stay))
-        stay.update(self._without_store(stay))
+        for further in (self._without_parts, self._parts_of, self._without_store):
+            stay.update(further(stay))
         return stay
 
     def _of_store(self, directory: str, files: list[Versioned]) -> Iterator[tuple[str, str]]:
@@ -211,7 +209,6 @@ class _Fit:
         return _Log(tuple(sorted(changed)), frozenset(), 0, how, noted=False)
 
     def _written_again(self, directory: str, *, zips: bool) -> list[tuple[int, str]]:
-        """Returns the files in the trash whose places a later run has cleared of other files."""
         return [
             (file.version, path)
             for path, file in self._files.items()

@@ -59,7 +59,6 @@ class LedgerHistory:
     written: frozenset[str] = frozenset()  # the paths of the snapshots that runs wrote
 
     def restoring(self, path: str) -> FileNote | None:
-        """Returns the first note of an undo of this run that was about to restore a file."""
         return next((note for note in self.restored.get(path, ()) if note.run == self.run), None)
 
     def restored_since(self, path: str) -> tuple[FileNote, ...]:

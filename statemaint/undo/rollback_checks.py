@@ -143,7 +143,6 @@ class _Rollback:
                 yield f"{hidden} may be newer than {path}"
 
     def _hidden(self, snapshot: str, version: int) -> str | None:
-        """Returns a change at or below a snapshot that may have been written after it."""
         note = self.trash.notes.get(snapshot)
         made, folder = note.seen.modified if note else None, snapshot.rpartition("/")[0]
         for path, entry in sorted(self.there.items()):
@@ -173,7 +172,6 @@ class _Rollback:
                 yield f"{path} was written after it"
 
     def _is_mine(self, seen: FileRecord) -> bool:
-        """Returns whether an entry exists unchanged: never moved, or restored by an undo."""
         entry = self.there.get(seen.path)
         if entry is None or not self.same(seen, entry):
             return False
