@@ -57,9 +57,8 @@ class UnitClaim:
     ) -> Rows:
         """Returns the outcome of a unit's work, which is done by one attempt at a time.
 
-        `work` is given the storage to work on, which stops it once the unit is lost; the outcome is
-        then that of the other attempt. `again` is called before each claim but the first, to end an
-        attempt whose run has ended.
+        `work` gets the storage to work on, which stops it once the unit is lost; the outcome is
+        then the other attempt's. `again` precedes each further claim, to end one of an ended run.
         """
         outcome = self.outcome()
         while outcome is None:

@@ -44,9 +44,8 @@ def leased(
 ) -> Iterator["Lease"]:
     """Holds a checkpoint's lease while the block runs, renewing it from another thread.
 
-    With `keep` it is left to the tasks that share it when the block ends. `LeaseHeldError` is
-    raised when another holder has it, or had it until moments ago, `LeaseLostError` when a later
-    attempt at the holder's run has begun.
+    With `keep` it is left to the tasks that share it when the block ends. `LeaseLostError` is
+    raised when a later attempt at the holder's run has begun.
     """
     lease = acquire(storage, holder, seconds=seconds)
     try:
@@ -193,9 +192,7 @@ class Lease(Fence):
 
     Before its deadline it can only be ended, by a task that shares it or for a later attempt at its
     run. After the deadline another run may be about to take it, so it continues only under a new
-    number, which one of the two gets.
-
-    It lasts `seconds` without being renewed.
+    number, which one of the two gets. It lasts `seconds` without being renewed.
     """
 
     def __init__(self, storage: Storage, claim: Claim, seconds: float) -> None:

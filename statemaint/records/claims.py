@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from secrets import token_hex
-from typing import Any
 
 from statemaint.errors import CodecError, NotFoundError, StorageError, WrongKindError
 from statemaint.listing import Entry, valid_time
@@ -145,7 +144,11 @@ def claim_of(storage: Storage, number: int) -> Claim:
     """Returns the claim of an existing number; an unreadable one counts as held for a while."""
     path = path_of(number)
     try:
-        claim = _parsed(number, json.loads(storage.read(path)))
+        fields = json.loads(storage.read(path))
+        run, owner, until = str(fields["run"]), str(fields["owner"]), valid_time(fields["deadline"])
+        # Earlier builds wrote neither attempt nor nonce; their leases are never shared.
+        holder = Holder(run, int(fields.get("attempt", 0)), str(fields.get("nonce", "")))
+        claim = Claim(number, holder, owner, until, fields.get("ended") is True)
     except WrongKindError as error:
         why = f"no lease can be taken, something that is not a lease has its name: {error.detail}"
         raise StorageError(path, why) from error
@@ -158,13 +161,6 @@ def claim_of(storage: Storage, number: int) -> Claim:
     if claim.deadline <= now + _ORDINARY:
         return claim
     return replace(claim, deadline=min(claim.deadline, _since(storage, path) + _LONGEST))
-
-
-def _parsed(number: int, fields: dict[str, Any]) -> Claim:
-    # Earlier builds wrote neither attempt nor nonce; their leases are never shared.
-    run, owner, deadline = str(fields["run"]), str(fields["owner"]), valid_time(fields["deadline"])
-    holder = Holder(run, int(fields.get("attempt", 0)), str(fields.get("nonce", "")))
-    return Claim(number, holder, owner, deadline, fields.get("ended") is True)
 
 
 def _entries(storage: Storage) -> dict[int, Entry]:

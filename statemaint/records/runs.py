@@ -99,7 +99,10 @@ def read_notes(storage: Storage, most: int | None) -> dict[str, list[RunNote]]:
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 -- takes as long as a scan
 
     notes, reader = defaultdict(list), TypeAdapter(RunNote)
-    for entry in _newest(storage.list(FOLDER), most):
+    listed = list(storage.list(FOLDER))
+    times = _times(listed, max)
+    newest = {*sorted(times, key=lambda run: (times[run], run), reverse=True)[:most]}
+    for entry in (entry for entry in listed if _run_of(entry) in newest):
         try:
             note = reader.validate_json(storage.read(entry.path))
         except (ValidationError, NotFoundError, CodecError):
@@ -107,13 +110,6 @@ def read_notes(storage: Storage, most: int | None) -> dict[str, list[RunNote]]:
         if 0 <= note.started <= LATEST and 0 <= note.ended <= LATEST:
             notes[_run_of(entry)].append(note)
     return notes
-
-
-def _newest(entries: Iterable[Entry], most: int | None) -> list[Entry]:
-    listed = list(entries)
-    times = _times(listed, max)
-    newest = {*sorted(times, key=lambda run: (times[run], run), reverse=True)[:most]}
-    return [entry for entry in listed if _run_of(entry) in newest]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -106,10 +105,6 @@ def carry_out(
 
     `prove` makes the plan, and is called again if another run may have worked in the meantime.
     `first` is called under the lease, before anything is changed.
-
-    Raises:
-        Superseded: when the plan has not the `expected` fingerprint, or the logs or a file have
-            changed, which includes the remaining files that the newest version needs.
     """
 
     def planned() -> Proved:
@@ -128,8 +123,16 @@ def carry_out(
         ledger, trash = Ledger(storage, run, lease), Trash(storage, run, trash_for)
         recovery = Recovery(storage, proved, ledger, trash, Workers.of(workers))
         first()
-        with _counting(recovery, started):
+        try:
             recovery.carry_out()
+        except StatemaintError as error:  # no worker moves any file after it
+            if recovery.done:
+                recovery.noted(started, error.exit_code)
+            if removed := sum(isinstance(outcome, Remove) for outcome in recovery.done):
+                are, them = ("is", "it") if removed == 1 else ("are", "them")
+                back = f"`statemaint undo` of run {run} brings {them} back"
+                error.add_note(f"{counted(removed, 'file')} {are} in the trash already, {back}")
+            raise
         return recovery.noted(started)
 
 
@@ -151,11 +154,8 @@ class Recovery:
     done: list[Done] = field(default_factory=list)
 
     def carry_out(self) -> None:
-        """Carries out the actions, each file being moved only if it is the very file of the plan.
-
-        All files are noted in the ledger and in the trash's manifest before the first is moved,
-        with the log that a repair compared them with, or the query's logs.
-        """
+        # All files are noted in the ledger and in the trash's manifest before the first is moved,
+        # with the log that a repair compared them with, or the query's logs.
         storage, plan, checkpoint = self.storage, self.proved.plan, self.proved.checkpoint
         notes = recovery_notes(storage, plan, checkpoint, self.trash.until)
         logs = rolled_back(storage, plan, checkpoint)
@@ -260,21 +260,6 @@ def _bytes_read(steps: Iterable[_Step]) -> int:
     return sum(step.chain.size for step in steps if isinstance(step, WriteSnapshot))
 
 
-@contextmanager
-def _counting(recovery: Recovery, started: float) -> Iterator[None]:
-    """Records what was done before an error, and adds the number of moved files to the error."""
-    try:
-        yield
-    except StatemaintError as error:  # no worker moves any file after it
-        if recovery.done:
-            recovery.noted(started, error.exit_code)
-        if removed := sum(isinstance(outcome, Remove) for outcome in recovery.done):
-            are, them = ("is", "it") if removed == 1 else ("are", "them")
-            back = f"`statemaint undo` of run {recovery.ledger.run} brings {them} back"
-            error.add_note(f"{counted(removed, 'file')} {are} in the trash already, {back}")
-        raise
-
-
 def rewind_of(
     storage: Storage,
     checkpoint: Checkpoint,
@@ -307,8 +292,7 @@ def _sources(storage: Storage, batch: int, newest: int) -> tuple[tuple[str, str,
 def must_stand(storage: Storage, checkpoint: Checkpoint, workers: Workers) -> None:
     """Makes sure that the newest committed version still loads from the files that remain.
 
-    Executors that run on delete what they no longer need: all below the newest snapshot, which a
-    rollback moves away. `checkpoint` is as it will be without the removed files.
+    Executors that run on delete all below the newest snapshot, which a rollback moves away.
     """
     version = checkpoint.target
     if version is None:

@@ -68,11 +68,8 @@ class Proofs:
             self.prove(without.checkpoint, last)
 
     def verify_without(self, steps: Iterable[RepairStep], known: Results) -> Verification:
-        """Verifies the checkpoint as it will be without the files of some steps.
-
-        A removed zip may be rebuilt, so a lineage that names it is not broken for good, and the
-        families that it names will have their names again.
-        """
+        # A removed zip may be rebuilt, so a lineage that names it is not broken for good, and the
+        # families that it names will have their names again.
         taken = tuple(steps)
         view = Without(self.storage, frozenset(path for step in taken for path in step.paths))
         rebuilt: dict[StoreId, dict[int, frozenset[int]]] = defaultdict(dict)
@@ -125,10 +122,7 @@ class Proofs:
             yield error.with_traceback(None)
 
     def _proof(self, checkpoint: Checkpoint, step: RepairStep) -> Proof:
-        """Folds the version of a step from the log, or the newest version if the step's is above.
-
-        The zip that names the column families may be one that the step removes.
-        """
+        """Folds the version of a step from the log, or the newest one if the step's is above."""
         store = store_of(checkpoint, step)
         last = checkpoint.span[1] if checkpoint.span else 0
         version = min(step.version or last, last)
@@ -136,6 +130,7 @@ class Proofs:
         if not isinstance(chain, Chain) or not chain.paths:
             detail = "files are missing; put them back from a copy"
             raise CheckpointError(store.id.directory, detail)
+        # The zip that names the column families may be one that the step removes.
         families = store_of(self.before, step).families_at(version)
         source = replace(Source.of(self.storage, store, checkpoint), families=families)
         engine = engine_for(chain.size, checkpoint.provider)

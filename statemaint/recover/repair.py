@@ -167,11 +167,8 @@ class _Search:
             self.based.append(replace(step, proof=proof))
 
     def _settled(self, finding: Finding) -> bool:
-        """Returns whether the step for another finding has resolved this one.
-
-        Removing the lower of two snapshots may resolve a mismatch between them, and a checksum
-        that does not match has two possible steps.
-        """
+        # Removing the lower of two snapshots may resolve a mismatch between them, and a checksum
+        # that does not match has two possible steps.
         twofold = finding.code is FindingCode.SNAPSHOT_MISMATCH or of_checksum(finding)
         return twofold and _key(finding) not in _damage(self.after)
 
@@ -240,10 +237,7 @@ class _Search:
         return replace(Source.of(self._storage, store, self._before.checkpoint), checksums={})
 
     def _decodes(self, step: RepairStep, store: Store) -> bool:
-        """Returns whether a snapshot that is removed for its checksum can be read without it.
-
-        It may then be right, and the log that it would be rebuilt from wrong.
-        """
+        # A snapshot that can be read without its checksum may be right, and the log wrong.
         if not of_checksum(step.finding):
             return False
         entry = step.removes[-1].entry

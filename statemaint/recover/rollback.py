@@ -206,10 +206,8 @@ def _removes(storage: Storage, entries: Iterable[Entry], batch: int) -> tuple[Re
 
 
 def _repeats(storage: Storage, batch: int) -> bool:
-    """Returns whether the next batch is a `bootstrap` by its offsets and the ledger: it reads none.
-
-    Its offsets are kept if a restart without them would lack those of the batch before.
-    """
+    # Whether the next batch is a `bootstrap`, which reads no input. Its offsets are kept if a
+    # restart without them would lack those of the batch before.
     if not any(line.get("batch") == batch + 1 for line in read_lines(storage, BOOTSTRAP)):
         return False
     same = storage.read(f"offsets/{batch}") == storage.read(f"offsets/{batch + 1}")

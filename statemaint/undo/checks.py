@@ -143,10 +143,8 @@ class _Fit:
         return f"version {file.version} is above the newest committed one now; {_LEAVE}"
 
     def _overtaken(self, file: Versioned, world: StoreWorld | None) -> str | None:
-        """Returns why a snapshot from above the log does not fit once its batch has run.
-
-        The batch may have written the same changes on top of another version below.
-        """
+        """Returns why a snapshot from above the log does not fit once its batch has run."""
+        # The batch may have written the same changes on top of another version below.
         if world is None or not isinstance(file, Snapshot):
             return None
         if not (world.target or 0) < file.version <= self._target:

@@ -62,10 +62,7 @@ class LedgerHistory:
         return next((note for note in self.restored.get(path, ()) if note.run == self.run), None)
 
     def restored_since(self, path: str) -> tuple[FileNote, ...]:
-        """Returns the restorings of a file since this run last removed any file.
-
-        A file that was restored earlier is the one that this run found.
-        """
+        # A file that was restored earlier is the one that this run found.
         mine = self._fence
         return tuple(note for note in self.restored.get(path, ()) if note.fence > mine)
 

@@ -179,10 +179,7 @@ class _Rollback:
         return unmoved or bool(self.history.restored_since(seen.path))
 
     def _is_half_way(self, entry: Entry) -> bool:
-        """Returns whether a file has two names because a move was cut short or done twice.
-
-        Otherwise the query wrote it again, whatever its bytes: it has continued.
-        """
+        # Two names of a move that was cut short or done twice; otherwise the query wrote it again.
         if not equal(self.storage, self.trash.files[entry.path].path, entry.path):
             return False
         ours = self._is_unmoved(entry) or self._is_coming_back(entry)

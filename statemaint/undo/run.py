@@ -1,8 +1,7 @@
 """Brings back the files that a run deleted (S17), immediately or by a reviewed plan (S14)."""
 
 import logging
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -123,7 +122,7 @@ def undo(storage: Storage, run: str, *, expected: str | None = None) -> Undone:
         undoing = _Undo(storage, run, lease.check)
         if expected is not None:
             _must_be_expected(undoing.plan, expected)
-        with _counting(restored, noted):
+        try:
             if coming := undoing.coming():
                 Ledger(storage, mine, lease).restoring(run, coming)
                 noted(files=None)
@@ -131,6 +130,12 @@ def undo(storage: Storage, run: str, *, expected: str | None = None) -> Undone:
             files = len(undoing.plan.files)
             # After an error it has the files that came back before.
             restored.extend(watched_results(undoing.put_back(), files, "file"))
+        except StatemaintError as error:
+            if back := sum(file.comes_back for file in restored):
+                noted(files=restored, exit_code=error.exit_code)
+                there = f"{counted(back, 'file')} {'is' if back == 1 else 'are'} in place again"
+                error.add_note(f"{there}, and another undo of the run goes on")
+            raise
         if not restored or any(file.comes_back for file in restored):
             noted(files=restored)  # an undo that brings nothing back changes nothing
     done = replace(undoing.plan, files=tuple(restored))
@@ -161,11 +166,7 @@ def _note(  # noqa: PLR0913 -- each is a fact of its own
     files: Sequence[PutBack] | None,
     exit_code: int | None = None,
 ) -> None:
-    """Records an undo, which is a run like any other; a storage failure is only logged.
-
-    It is recorded with `None` when it begins, so that a killed undo is among the runs as well.
-    One that ends with an error has its exit code.
-    """
+    """Records an undo: with `None` when it begins, so that a killed one is also among the runs."""
     back = [file for file in files or () if file.comes_back]
     left = len(files or ()) - len(back)
     if exit_code is None:
@@ -179,22 +180,6 @@ def _note(  # noqa: PLR0913 -- each is a fact of its own
         files_left=left,
     )
     write_note(storage, run, "undo", note)
-
-
-@contextmanager
-def _counting(restored: Sequence[PutBack], noted: Callable[..., None]) -> Iterator[None]:
-    """Records what came back before an error, and adds it to the error."""
-    try:
-        yield
-    except StatemaintError as error:
-        back = sum(file.comes_back for file in restored)
-        if back:
-            noted(files=restored, exit_code=error.exit_code)
-            are = "is" if back == 1 else "are"
-            error.add_note(
-                f"{counted(back, 'file')} {are} in place again, and another undo of the run goes on"
-            )
-        raise
 
 
 class _Undo:
@@ -224,10 +209,9 @@ class _Undo:
             yield PutBack(path, entry, why or "")
 
     def _against_checksum(self, entry: Entry, path: str, left: Collection[str]) -> str | None:
-        """Returns why a checksum file would not be beside the file that it was made for.
+        """Returns why a checksum would not be beside its file, which Spark refuses to load then.
 
-        Spark refuses to load a file that is beside the checksum of another one. `left` are the old
-        paths of the files that stay, as far as they were tried.
+        `left` are the old paths of the files that stay, as far as they were tried.
         """
         file = checksum_file_of(Entry(path, entry.size, entry.modified))
         if file is None:
@@ -249,8 +233,8 @@ class _Undo:
     def coming(self) -> list[dict[str, Any]]:
         """Returns the ledger's notes of the files to restore.
 
-        If a move gives a file another time, the checksum of its bytes is also noted where another
-        undo must recognize it: of changes, and of zips, which are the log of some stores.
+        If a move gives a file another time, another undo recognizes changes, and zips, which are
+        the log of some stores, by the checksum of their bytes.
         """
         coming = []
         for planned in sorted(self.plan.coming, key=lambda planned: planned.path):
