@@ -9,6 +9,7 @@ kills the others, so no attempt may end before there is an outcome. It then retu
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,11 +47,10 @@ class UnitClaim:
         return unit_folder(self.run, self.unit)
 
     def outcome(self) -> Rows | None:
-        try:
+        with suppress(NotFoundError, ValueError):
             rows: Rows = read_document(self.storage, f"{self.folder}/outcome.json")
-        except (NotFoundError, ValueError):
-            return None
-        return rows
+            return rows
+        return None
 
     def once(
         self, work: Callable[["LeaseGuardedStorage"], Rows], *, again: Check = nothing

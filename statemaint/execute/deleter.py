@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from statemaint.errors import StorageError, Superseded
-from statemaint.execute.commits import must_stand
-from statemaint.execute.fence import TRUSTED
+from statemaint.execute.fence import TRUSTED, must_stand
 from statemaint.execute.snapshot_writer import SnapshotWriter, must_be_unchanged
 from statemaint.execute.store_record import RunContext, StoreRecord
 from statemaint.execute.trash import Trash, maintained

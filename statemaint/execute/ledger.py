@@ -114,10 +114,8 @@ class Ledger:
         Otherwise snapshots of that run would count as an executor's, and its observations of
         executors would be lost.
         """
-        path, content = (
-            attestations.attestation_path(store),
-            attestations.render_attestations(notes),
-        )
+        path = attestations.attestation_path(store)
+        content = attestations.render_attestations(notes)
         self.storage.replace(path, and_then([content], self.fence.check))
         self.noted(path, content)
 

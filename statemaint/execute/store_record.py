@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from statemaint.errors import CodecError, LeaseLostError, NotFoundError, StorageError, Superseded
-from statemaint.execute.commits import SharedLook
-from statemaint.execute.fence import Fence, PinWatch, and_then
+from statemaint.execute.fence import Fence, PinWatch, SharedLook, and_then
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.trash import Trash
 from statemaint.fold import Engine

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from statemaint.codec.rocksdb import snapshot_zip
 from statemaint.errors import CodecError, NotFoundError
-from statemaint.execute.commits import committed_batches
+from statemaint.execute.fence import committed_batches
 from statemaint.execute.trash import Versioned, log_of
 from statemaint.listing import Entry
 from statemaint.model.files import (

@@ -17,8 +17,7 @@ from statemaint.errors import (
     Superseded,
     UnreadableError,
 )
-from statemaint.execute.commits import Neighbours, must_stand, newest_commit
-from statemaint.execute.fence import Fence
+from statemaint.execute.fence import Fence, Neighbours, must_stand, newest_commit
 from statemaint.execute.lease import leased
 from statemaint.execute.ledger import Ledger
 from statemaint.listing import Entry
