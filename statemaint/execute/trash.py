@@ -133,11 +133,7 @@ def is_log_entry(path: str) -> bool:
 
 
 def maintained(
-    storage: Storage,
-    store: Store,
-    target: int | None,
-    gone: int,
-    proof: Attestation | None = None,
+    storage: Storage, store: Store, target: int | None, gone: int, proof: Attestation | None = None
 ) -> StoreWorld:
     """Returns the log of a store under maintenance.
 

@@ -13,14 +13,7 @@ from statemaint.scan.identity import must_be_of_query
 from statemaint.storage import Storage
 from statemaint.workers import Workers
 
-__all__ = [
-    "RecoveryReport",
-    "apply_recovery",
-    "plan_repair",
-    "plan_rollback",
-    "repair",
-    "rollback",
-]
+__all__ = ["RecoveryReport", "apply_recovery", "plan_repair", "plan_rollback", "repair", "rollback"]
 
 
 def apply_recovery(
