@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -272,21 +273,15 @@ def rewind_of(
         return None
     times = {entry.path: entry.modified for entry in entries}
     newest = max(checkpoint.batches)
-    sources = () if newest == batch else _sources(storage, batch, newest)
+    sources: tuple[tuple[str, str, str], ...] = ()
+    with suppress(CodecError, StorageError):  # only shown
+        if newest != batch:
+            texts = (storage.read(f"offsets/{number}") for number in (batch, newest))
+            before, after = (logs.parse_offsets(text).sources for text in texts)
+            sources = tuple((it, before.get(it, "-"), after[it]) for it in after)
     repeated = f"offsets/{batch + 1}" in times.keys() - {remove.path for remove in removes}
     committed = times.get(f"commits/{newest}"), times.get(f"commits/{batch}")
     return Rewind(newest, committed, sources, repeated=repeated)
-
-
-def _sources(storage: Storage, batch: int, newest: int) -> tuple[tuple[str, str, str], ...]:
-    try:
-        before, after = (
-            logs.parse_offsets(storage.read(f"offsets/{number}")).sources
-            for number in (batch, newest)
-        )
-    except (CodecError, StorageError):  # only shown
-        return ()
-    return tuple((source, before.get(source, "-"), after[source]) for source in after)
 
 
 def must_stand(storage: Storage, checkpoint: Checkpoint, workers: Workers) -> None:
