@@ -8,8 +8,9 @@ kills the others, so no attempt may end before there is an outcome. It then retu
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from statemaint.errors import LeaseHeldError, LeaseLostError, NotFoundError
@@ -19,6 +20,7 @@ from statemaint.listing import Entry
 from statemaint.records.claims import Holder
 from statemaint.records.runs import UNITS, read_document, unit_folder, write_document
 from statemaint.storage import ReadOnly, Storage
+from statemaint.storage.base import Check, Chunks, Moved, Moves
 from statemaint.workers import nothing
 
 # How long a lost executor blocks the next attempt. A live attempt renews three times as often.
@@ -30,19 +32,14 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class UnitClaim:
-    """The claim of one unit of one run.
-
-    Attributes:
-        seconds: how long a claim lasts without being renewed.
-        pause: waits for a number of seconds between two checks of a unit that another attempt has.
-        counts: whether rows are an outcome to store; otherwise the next attempt works again.
-    """
+    """The claim of one unit of one run."""
 
     storage: Storage
     run: str
     unit: str
-    seconds: float = SECONDS
-    pause: Callable[[float], object] = time.sleep
+    seconds: float = SECONDS  # how long a claim lasts without being renewed
+    pause: Callable[[float], object] = time.sleep  # before it looks again at another's unit
+    # Whether rows are an outcome to store; otherwise the next attempt works again.
     counts: Callable[[Rows], bool] = lambda _: True
 
     @property
@@ -50,23 +47,18 @@ class UnitClaim:
         return unit_folder(self.run, self.unit)
 
     def outcome(self) -> Rows | None:
-        try:
+        with suppress(NotFoundError, ValueError):
             rows: Rows = read_document(self.storage, f"{self.folder}/outcome.json")
-        except (NotFoundError, ValueError):
-            return None
-        return rows
+            return rows
+        return None
 
     def once(
-        self,
-        work: Callable[["LeaseGuardedStorage"], Rows],
-        *,
-        again: Callable[[], object] = nothing,
+        self, work: Callable[["LeaseGuardedStorage"], Rows], *, again: Check = nothing
     ) -> Rows:
         """Returns the outcome of a unit's work, which is done by one attempt at a time.
 
-        `work` is given the storage to work on, which stops it once the unit is lost; the outcome is
-        then that of the other attempt. `again` is called before each claim but the first, to end an
-        attempt whose run has ended.
+        `work` gets the storage to work on, which stops it once the unit is lost; the outcome is
+        then the other attempt's. `again` precedes each further claim, to end one of an ended run.
         """
         outcome = self.outcome()
         while outcome is None:
@@ -92,9 +84,11 @@ class UnitClaim:
                     lease.must_hold()
                     write_document(self.storage, f"{self.folder}/outcome.json", rows)
             except LeaseLostError as error:
-                if _holds(lease):  # it is the run's own lease that is lost
-                    raise
-                raise _UnitLostError from error
+                try:
+                    lease.must_hold()
+                except LeaseLostError:
+                    raise _UnitLostError from error
+                raise  # it is the run's own lease that is lost
             return rows
 
 
@@ -102,16 +96,7 @@ class _UnitLostError(Exception):
     """Another attempt works on the unit now."""
 
 
-def _holds(lease: Lease) -> bool:
-    try:
-        lease.must_hold()
-    except LeaseLostError:
-        return False
-    return True
-
-
-def forget_units(storage: Storage, *, before: Callable[[], object] = nothing) -> None:
-    """Deletes the remaining files of the units of this run and earlier ones."""
+def forget_units(storage: Storage, *, before: Check = nothing) -> None:
     paths = sorted(entry.path for entry in storage.list(UNITS))
     if paths:
         storage.delete_all(paths, before=before)
@@ -120,7 +105,7 @@ def forget_units(storage: Storage, *, before: Callable[[], object] = nothing) ->
 
 
 class SubdirectoryStorage(ReadOnly):
-    """A folder of a storage as a storage; of the writing methods, only those that a lease needs."""
+    """A folder of a storage as a storage, with the methods that a lease needs."""
 
     def __init__(self, storage: Storage, folder: str) -> None:
         super().__init__(storage)
@@ -138,9 +123,6 @@ class SubdirectoryStorage(ReadOnly):
         for entry in self._storage.list(self._path(prefix)):
             yield self._inside(entry)
 
-    def folders(self, prefix: str) -> Iterator[str]:
-        return self._storage.folders(self._path(prefix))
-
     def links(self, folder: str) -> Sequence[str]:
         links = self._storage.links(self._path(folder))
         return [link.removeprefix(f"{self._folder}/") for link in links]
@@ -152,12 +134,7 @@ class SubdirectoryStorage(ReadOnly):
         return self._storage.read(self._path(path))
 
     def write(
-        self,
-        path: str,
-        chunks: Iterable[bytes],
-        *,
-        overwrite: bool = False,
-        like: str | None = None,
+        self, path: str, chunks: Chunks, *, overwrite: bool = False, like: str | None = None
     ) -> Entry:
         del like
         return self._inside(self._storage.write(self._path(path), chunks, overwrite=overwrite))
@@ -169,8 +146,7 @@ class SubdirectoryStorage(ReadOnly):
         return f"{self._folder}/{path}"
 
     def _inside(self, entry: Entry) -> Entry:
-        path = entry.path.removeprefix(f"{self._folder}/")
-        return Entry(path, entry.size, entry.modified, entry.tag)
+        return replace(entry, path=entry.path.removeprefix(f"{self._folder}/"))
 
 
 class LeaseGuardedStorage(ReadOnly):
@@ -189,18 +165,12 @@ class LeaseGuardedStorage(ReadOnly):
         return self._storage.exclusive
 
     def write(
-        self,
-        path: str,
-        chunks: Iterable[bytes],
-        *,
-        overwrite: bool = False,
-        like: str | None = None,
+        self, path: str, chunks: Chunks, *, overwrite: bool = False, like: str | None = None
     ) -> Entry:
-        return self._storage.write(
-            path, and_then(chunks, self._lease.check), overwrite=overwrite, like=like
-        )
+        checked = and_then(chunks, self._lease.check)
+        return self._storage.write(path, checked, overwrite=overwrite, like=like)
 
-    def replace(self, path: str, chunks: Iterable[bytes]) -> None:
+    def replace(self, path: str, chunks: Chunks) -> None:
         self._storage.replace(path, and_then(chunks, self._lease.check))
 
     def append(self, path: str, lines: bytes) -> None:
@@ -211,7 +181,7 @@ class LeaseGuardedStorage(ReadOnly):
         self._lease.check()
         self._storage.delete(path)
 
-    def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
+    def delete_all(self, paths: Sequence[str], *, before: Check = nothing) -> None:
         self._lease.must_hold()
         self._storage.delete_all(paths, before=self._and_held(before))
 
@@ -219,17 +189,11 @@ class LeaseGuardedStorage(ReadOnly):
         self._lease.check()
         self._storage.move(path, to, like=like)
 
-    def move_all(
-        self,
-        moves: Sequence[tuple[Entry, str]],
-        *,
-        before: Callable[[], object] = nothing,
-        after: Callable[[Entry], object] = nothing,
-    ) -> None:
+    def move_all(self, moves: Moves, *, before: Check = nothing, after: Moved = nothing) -> None:
         self._lease.must_hold()
         self._storage.move_all(moves, before=self._and_held(before), after=after)
 
-    def _and_held(self, before: Callable[[], object]) -> Callable[[], object]:
+    def _and_held(self, before: Check) -> Check:
         def check() -> None:
             before()
             self._lease.check()

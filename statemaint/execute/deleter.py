@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from statemaint.errors import StorageError, Superseded
-from statemaint.execute.commits import must_stand
-from statemaint.execute.fence import TRUSTED
+from statemaint.execute.fence import TRUSTED, must_stand
 from statemaint.execute.snapshot_writer import SnapshotWriter, must_be_unchanged
 from statemaint.execute.store_record import RunContext, StoreRecord
-from statemaint.execute.trash import Trash
+from statemaint.execute.trash import Trash, maintained
 from statemaint.model.proof import Attestation
 from statemaint.plan.actions import Delete
 from statemaint.plan.reasons import DeleteReason
@@ -33,7 +32,6 @@ class Deleter:
     base: str | None
 
     def delete(self, deletes: Page) -> Iterator[Deleted]:
-        """Deletes files page by page, each page only while the proved base is still in place."""
         stale = tuple(delete for delete in deletes if delete.reason in _ASIDE)
         for delete in stale:
             if delete.instead:
@@ -59,8 +57,8 @@ class Deleter:
             self.record.settle(page, trash=trash is not None)
             if trash:
                 newest = max(delete.version for delete in deletes)
-                world, proof = None if start else store, self._proof
-                trash.note(page, world, target=context.target, gone=newest, proof=proof)
+                log = context.storage, store, context.target, newest, self._proof
+                trash.note(page, None if start else maintained(*log))
             # As late as possible, once a page: the lease, the pins, then the commit.
             must_stand(context.storage, context.commit, store, context.look, first=self._may_delete)
             removed: list[Delete] = []
@@ -72,7 +70,6 @@ class Deleter:
             yield from map(Deleted, page)
 
     def _remove(self, page: Page, trash: Trash | None, removed: list[Delete]) -> None:
-        """Removes the files of a page, and adds each to `removed`, also if an error follows."""
         storage = self.context.storage
         looked = storage.now()
 
@@ -100,18 +97,15 @@ class Deleter:
     def _missing(self, deletes: Sequence[Delete]) -> list[Delete]:
         """Returns the files that no longer exist after a failure, as far as it is seen."""
         try:
-            there = {
-                entry.path for entry in self.context.storage.list(self.record.store.id.directory)
-            }
+            listed = [*self.context.storage.list(self.record.store.id.directory)]
         except StorageError:
             return []
+        there = {entry.path for entry in listed}
         return [delete for delete in deletes if delete.path not in there]
 
     def _must_stand(self, page: Page) -> None:
-        """Checks what is relied on until all of it was checked within a short time.
-
-        Each check takes time, during which a file that was checked earlier may be replaced.
-        """
+        # Until all was checked within a short time: during a check, a file that was checked earlier
+        # may be replaced.
         for _ in range(_LOOKS):
             self._base_must_stand(page)
             self._instead_must_stand(page)
@@ -140,11 +134,9 @@ class Deleter:
     def _instead_must_stand(self, page: Page) -> None:
         """Checks that the files that take the place of stale snapshots are still those planned.
 
-        They gave the version when they were folded; once one is changed, the stale snapshot is the
-        only right state.
+        Once one is changed, the stale snapshot is the only right state.
         """
-        chains = [delete.instead for delete in page if delete.instead]
-        if not chains:
+        if not (chains := [delete.instead for delete in page if delete.instead]):
             return
         record = self.record
         there = set(self.context.storage.list(record.store.id.directory))
@@ -154,7 +146,6 @@ class Deleter:
                 raise Superseded(lacking[0], f"{why}; it was replaced or is missing")
 
     def _tables_must_stand(self, page: Page) -> None:
-        """Checks once a page that every SST file that the base's zip names still exists."""
         if not self.base or not self.record.store.rocks or not _relies_on_base(page):
             return
         named = self.record.tables_of(self.base)

@@ -11,8 +11,8 @@ gets the lease before `QUIET` seconds have passed.
 """
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from threading import Event, Lock, Thread
 
@@ -25,22 +25,10 @@ from statemaint.errors import (
     StorageError,
 )
 from statemaint.execute.fence import TRUSTED, Fence
-from statemaint.records.claims import (
-    FOLDER,
-    LAST,
-    SECONDS,
-    Claim,
-    Holder,
-    claim_of,
-    forget_before,
-    me,
-    newest,
-    newest_number,
-    take_back,
-    waits,
-)
+from statemaint.records import claims
+from statemaint.records.claims import SECONDS, Claim, Holder, waits
 from statemaint.scan.identity import check_links
-from statemaint.storage import Storage
+from statemaint.storage.base import Check, Storage
 
 RENEWALS = 3
 # How long a lease stays closed after it was ended under tasks that may be at work. Longer than
@@ -56,9 +44,8 @@ def leased(
 ) -> Iterator["Lease"]:
     """Holds a checkpoint's lease while the block runs, renewing it from another thread.
 
-    With `keep` it is left to the tasks that share it when the block ends. `LeaseHeldError` is
-    raised when another holder has it, or had it until moments ago, `LeaseLostError` when a later
-    attempt at the holder's run has begun.
+    With `keep` it is left to the tasks that share it when the block ends. `LeaseLostError` is
+    raised when a later attempt at the holder's run has begun.
     """
     lease = acquire(storage, holder, seconds=seconds)
     try:
@@ -70,11 +57,11 @@ def leased(
 
 
 @contextmanager
-def renewing(renew: Callable[[], object], seconds: float, what: str) -> Iterator[None]:
+def renewing(renew: Check, seconds: float, what: str) -> Iterator[None]:
     """Renews, three times within its seconds, what the block relies on, from another thread."""
     done = Event()
-    name, arguments = f"statemaint-{what}", (renew, seconds, what, done)
-    beat = Thread(target=_beat, args=arguments, name=name, daemon=True)
+    arguments = (renew, seconds, what, done)
+    beat = Thread(target=_beat, args=arguments, name=f"statemaint-{what}", daemon=True)
     beat.start()
     try:
         yield
@@ -83,13 +70,13 @@ def renewing(renew: Callable[[], object], seconds: float, what: str) -> Iterator
         beat.join()
 
 
-def _beat(renew: Callable[[], object], seconds: float, what: str, done: Event) -> None:
+def _beat(renew: Check, seconds: float, what: str, done: Event) -> None:
     while not done.wait(seconds / RENEWALS) and renewed_once(renew, what):
         pass
 
 
-def renewed_once(renew: Callable[[], object], what: str) -> bool:
-    """Renews something, whether the storage lets it or not; returns whether it is still held."""
+def renewed_once(renew: Check, what: str) -> bool:
+    """Renews something, as far as the storage lets it; returns whether it is still held."""
     try:
         renew()
     except (StorageError, LeaseLostError) as error:
@@ -105,7 +92,7 @@ def acquire(storage: Storage, holder: Holder, *, seconds: float = SECONDS) -> "L
         raise NotExclusiveError(storage.root, storage.obstacle)
     taken = 0
     for wait in waits():
-        current = newest(storage, taken=taken)
+        current = claims.newest(storage, taken=taken)
         result = _acquired(storage, current, holder, seconds)
         if isinstance(result, Lease):
             return result
@@ -117,7 +104,7 @@ def acquire(storage: Storage, holder: Holder, *, seconds: float = SECONDS) -> "L
 
 def _no_lease(why: Exception) -> StorageError:
     detail = f"no lease can be taken, something that is not a lease may have its name: {why}"
-    return StorageError(FOLDER, detail)
+    return StorageError(claims.FOLDER, detail)
 
 
 def _acquired(
@@ -140,11 +127,10 @@ def _acquired(
 
 def check_free(storage: Storage, holder: Holder) -> None:
     """Makes sure, before a run of several tasks reads anything, that no other has the lease."""
-    _must_be_free(storage, newest(storage), holder)
+    _must_be_free(storage, claims.newest(storage), holder)
 
 
 def _must_be_free(storage: Storage, current: Claim | None, holder: Holder) -> bool:
-    """Returns whether a holder has the lease, which no other may have."""
     if current is None or current.deadline <= storage.now():
         return False
     if not current.is_of(holder):
@@ -154,7 +140,7 @@ def _must_be_free(storage: Storage, current: Claim | None, holder: Holder) -> bo
 
 
 def _next(storage: Storage, current: Claim | None, holder: Holder, deadline: float) -> Claim:
-    if current and current.number == LAST:
+    if current and current.number == claims.LAST:
         raise StorageError(
             current.path, "no lease can follow its number; delete the file if no maintainer runs"
         )
@@ -163,7 +149,7 @@ def _next(storage: Storage, current: Claim | None, holder: Holder, deadline: flo
             "%s: took over the lease of %s (run %s), which ended without being released",
             storage.root, current.owner, current.holder.name,
         )  # fmt: skip
-    return Claim(current.number + 1 if current else 1, holder, me(), deadline)
+    return Claim(current.number + 1 if current else 1, holder, claims.me(), deadline)
 
 
 def end_earlier(storage: Storage, holder: Holder) -> None:
@@ -177,10 +163,10 @@ def end_earlier(storage: Storage, holder: Holder) -> None:
     if holder.attempt == 1:
         return
     for wait in waits():
-        current = newest(storage, taken=taken)
+        current = claims.newest(storage, taken=taken)
         if current is None or not holder.follows(current.holder):
             return
-        if current.ended or current.number == LAST:
+        if current.ended or current.number == claims.LAST:
             return
         mark = _mark(storage, current.number + 1, holder)
         try:
@@ -198,7 +184,7 @@ def end_earlier(storage: Storage, holder: Holder) -> None:
 
 
 def _mark(storage: Storage, number: int, holder: Holder) -> Claim:
-    return Claim(number, holder, me(), storage.now() + QUIET, ended=True)
+    return Claim(number, holder, claims.me(), storage.now() + QUIET, ended=True)
 
 
 class Lease(Fence):
@@ -206,17 +192,12 @@ class Lease(Fence):
 
     Before its deadline it can only be ended, by a task that shares it or for a later attempt at its
     run. After the deadline another run may be about to take it, so it continues only under a new
-    number, which one of the two gets.
-
-    Attributes:
-        seconds: how long it lasts without being renewed.
-        skew: by how many seconds its file's time may be later than the storage's clock; negative if
-            earlier.
+    number, which one of the two gets. It lasts `seconds` without being renewed.
     """
 
     def __init__(self, storage: Storage, claim: Claim, seconds: float) -> None:
         self._storage, self._claim, self.seconds = storage, claim, seconds
-        self.skew = 0.0
+        self.skew = 0.0  # how much later its file's time may be than the storage's clock: seconds
         self._lock, self._over = Lock(), False
         self._confirmed_at = float("-inf")
         self._looks = self._confirmed = 0  # the last look that began, the last that confirmed it
@@ -228,7 +209,7 @@ class Lease(Fence):
 
     def created(self) -> "Lease":
         self._write(self._claim, overwrite=False)
-        forget_before(self._storage, self._claim.number - 1)
+        claims.forget_before(self._storage, self._claim.number - 1)
         return self
 
     def renew(self) -> None:
@@ -246,14 +227,13 @@ class Lease(Fence):
             self._claim = claim
 
     def _go_on(self, claim: Claim) -> None:
-        """Takes the next number, unless another run already has it."""
         try:
             self._write(claim, overwrite=False)
         except AlreadyExistsError:
             self._must_be_newest()
             return
         self._claim = claim
-        forget_before(self._storage, claim.number - 1)
+        claims.forget_before(self._storage, claim.number - 1)
 
     def _write(self, claim: Claim, *, overwrite: bool) -> None:
         """Writes the lease's file, and makes sure that its number is still the newest.
@@ -273,7 +253,7 @@ class Lease(Fence):
         if latest < claim.number and not overwrite:
             raise self._unlisted(claim)
         if latest != claim.number:
-            take_back(self._storage, claim.number)
+            claims.take_back(self._storage, claim.number)
             raise self._lost()
         self._confirmed_at = now
 
@@ -283,18 +263,17 @@ class Lease(Fence):
         Without the claim's own file, a listing is older than that, and shows no other run either.
         """
         for wait in waits():
-            latest = newest_number(self._storage)
+            latest = claims.newest_number(self._storage)
             if latest >= claim.number or not self._exists(claim):
                 break
             wait()
         return latest
 
     def _exists(self, claim: Claim) -> bool:
-        try:
+        with suppress(NotFoundError):
             self._storage.stat(claim.path)
-        except NotFoundError:
-            return False
-        return True
+            return True
+        return False
 
     def _unlisted(self, claim: Claim) -> Exception:
         """Takes back a claim that no listing shows, so that it blocks no run; returns the error."""
@@ -349,10 +328,9 @@ class Lease(Fence):
         self._confirmed_at, self._confirmed = now, self._looks
 
     def _claim_at(self, number: int) -> Claim | None:
-        try:
-            return claim_of(self._storage, number)
-        except NotFoundError:
-            return None
+        with suppress(NotFoundError):
+            return claims.claim_of(self._storage, number)
+        return None
 
     def _lost(self) -> LeaseLostError:
         self._claim = replace(self._claim, deadline=0.0)  # from now on every check asks the storage
@@ -366,7 +344,10 @@ class Lease(Fence):
         """Ends the lease for all tasks that share it, at work or not; never an error."""
         self._leave(self._end)
 
-    def _leave(self, how: Callable[[], None]) -> None:
+    def _release(self) -> None:
+        self._write(replace(self._claim, deadline=0.0), overwrite=True)
+
+    def _leave(self, how: Check) -> None:
         with self._lock:
             self._over = True
             try:
@@ -374,9 +355,6 @@ class Lease(Fence):
                 how()
             except (StorageError, LeaseLostError) as error:
                 _log.warning("the lease ends by itself: %s", error)
-
-    def _release(self) -> None:
-        self._write(replace(self._claim, deadline=0.0), overwrite=True)
 
     def _end(self) -> None:
         try:

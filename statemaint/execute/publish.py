@@ -1,10 +1,7 @@
-"""Publishes the snapshots that one fold gives.
-
-A database that was built becomes a RocksDB snapshot: SST files first, then the zip (S7).
-"""
+"""Publishes the snapshots that one fold gives; of RocksDB SST files first, then the zip (S7)."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,19 +12,14 @@ from statemaint.codec.integrity import checksum_file
 from statemaint.codec.integrity.checksum_file import ChecksummedChunks
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.codec.rocksdb import snapshot_zip
-from statemaint.errors import (
-    AlreadyExistsError,
-    CheckpointError,
-    StorageError,
-    Superseded,
-)
+from statemaint.errors import AlreadyExistsError, CheckpointError, StorageError, Superseded
 from statemaint.execute.fence import Fence, and_then, superseded_if_missing
 from statemaint.fold import Engine, Folding, Source, must_equal
 from statemaint.fold.temporary import workplace
 from statemaint.listing import Entry
 from statemaint.plan.actions import WriteSnapshot
 from statemaint.scan.rocks import shared_paths
-from statemaint.storage import Storage
+from statemaint.storage.base import Check, Chunks, Storage
 from statemaint.workers import nothing
 
 if TYPE_CHECKING:
@@ -41,31 +33,24 @@ _PIECE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A snapshot that is in place.
-
-    Attributes:
-        written: its bytes; 0 when another writer's file was there first.
-        digest: of the state that it must hold.
-        checksum: Spark's checksum file that was written with it.
-        parts: the shared files that were written for it.
-        refers: the paths of all shared files that it refers to, with their sizes.
-    """
+    """A snapshot that is in place."""
 
     entry: Entry
-    written: int
-    digest: StateDigest
-    checksum: Entry | None
-    parts: tuple[Entry, ...] = ()
+    written: int  # its bytes; 0 when another writer's file was there first
+    digest: StateDigest  # of the state that it must hold
+    checksum: Entry | None  # Spark's checksum file that was written with it
+    parts: tuple[Entry, ...] = ()  # the shared files that were written for it
+    # The paths of all shared files that it refers to, with their sizes.
     refers: Mapping[str, int] = field(default_factory=dict)
 
 
 def publish(
     storage: Storage,
-    actions: tuple[WriteSnapshot, ...],
+    actions: Sequence[WriteSnapshot],
     folding: Folding,
     *,
     like: str | None,
-    before: Callable[[], object],
+    before: Check,
 ) -> Iterator[Published]:
     """Yields each snapshot as soon as it is in place; the next is written only on request.
 
@@ -101,11 +86,7 @@ class _Split:
 
 
 def _published(
-    storage: Storage,
-    action: WriteSnapshot,
-    like: str | None,
-    chunks: Iterable[bytes],
-    fold: _Split,
+    storage: Storage, action: WriteSnapshot, like: str | None, chunks: Chunks, fold: _Split
 ) -> Published:
     summed = ChecksummedChunks(chunks)
     try:
@@ -116,21 +97,20 @@ def _published(
     return Published(entry, entry.size, fold.digest(action.version), beside)
 
 
-def write_like(storage: Storage, like: str | None, path: str, chunks: Iterable[bytes]) -> Entry:
+def write_like(storage: Storage, like: str | None, path: str, chunks: Chunks) -> Entry:
     """Writes a snapshot's file for all readers of the newest change that it is made from (S22)."""
     with superseded_if_missing(only=like or ""):
         return storage.write(path, chunks, like=like)
 
 
-def dated(storage: Storage, entry: Entry) -> Entry:
-    """Returns the entry of a file that was written `like` another, with its time."""
-    if entry.tag is None or entry.modified is not None:
-        return entry
-    return as_shown(entry, storage.stat(entry.path))
+def dated(storage: Storage, written: Entry, shown: Entry | None = None) -> Entry:
+    """Returns the entry, with its time, of a file that was written `like` another.
 
-
-def as_shown(written: Entry, shown: Entry) -> Entry:
-    """Returns a later entry of a file that was written, if it still is that file."""
+    A later entry of it, if a read has `shown` one, saves a request.
+    """
+    if written.modified is not None or (written.tag is None and shown is None):
+        return written
+    shown = shown or storage.stat(written.path)
     if (shown.size, shown.tag) != (written.size, written.tag):
         raise Superseded(written.path, "was replaced after it was written")
     return shown
@@ -159,21 +139,17 @@ def read_back(
 
 @contextmanager
 def built(source: Source, actions: Sequence[WriteSnapshot]) -> "Iterator[tuple[Built, ...]]":
-    """Folds once into databases on local disk, which are deleted at the end of the block.
+    """Folds once into databases, which are deleted at the end of the block.
 
     Each action's chain begins with the next one's.
     """
     from statemaint.fold.rocksdb import build  # noqa: PLC0415 -- RocksDB is large
 
+    chains, reuse = [action.chain for action in reversed(actions)], actions[0].reuse
     with workplace() as place:
         with superseded_if_missing():
-            made = build(
-                source,
-                [action.chain for action in reversed(actions)],
-                workdir=place,
-                families_from=actions[0].families,
-                reuse=actions[0].reuse,
-            )
+            families = actions[0].families
+            made = build(source, chains, workdir=place, families_from=families, reuse=reuse)
         yield tuple(reversed(made))
 
 
@@ -183,16 +159,14 @@ def publish_zip(
     made: "Built",
     *,
     like: str | None,
-    before: Callable[[], object],
-    last: Callable[[], object] = nothing,
+    before: Check,
+    last: Check = nothing,
 ) -> Published:
     """Uploads the new SST files of a database, then the zip that makes it a snapshot.
 
     A crash in between leaves SST files that no zip refers to: orphans, which a later run deletes.
-
-    `before` is called before each SST file and the zip appear; whatever it raises prevents that.
-    `last` is called once before the zip appears, and before `before`; if it raises `Superseded`,
-    the new SST files are deleted.
+    `before` is called before each file appears, and may prevent that. `last` is called once before
+    the zip appears, and before `before`; if it raises `Superseded`, the new SST files are deleted.
     """
     directory = action.store.directory
     before()  # reading an SST file takes time

@@ -3,22 +3,14 @@
 Deletions rely on proved snapshots that stand and are readable, and on chains that fold.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.errors import MissingSstError, NotFoundError, SnapshotMismatchError, Superseded
 from statemaint.execute.fence import superseded_if_missing
-from statemaint.execute.publish import (
-    Published,
-    as_shown,
-    built,
-    dated,
-    publish,
-    publish_zip,
-    read_back,
-)
+from statemaint.execute.publish import Published, built, dated, publish, publish_zip, read_back
 from statemaint.execute.store_record import RunContext, StoreRecord
 from statemaint.fold import Engine, Folding, Pieces, Source, must_equal
 from statemaint.listing import Entry
@@ -32,6 +24,8 @@ from statemaint.report.outcome import Attested, SnapshotWritten
 from statemaint.scan.proofs import fingerprint
 from statemaint.storage import Storage
 
+Snapshots = tuple[WriteSnapshot, ...]
+
 
 def must_be_unchanged(storage: Storage, entry: Entry) -> None:
     try:
@@ -42,31 +36,14 @@ def must_be_unchanged(storage: Storage, entry: Entry) -> None:
         raise Superseded(entry.path, "the snapshot was replaced after the run was planned")
 
 
-def as_planned(
-    folding: Folding, storage: Storage, chain: Chain, done: Callable[[frozenset[str]], object]
-) -> Pieces:
-    """Yields the pieces of a fold of the planned files; `done` then gets their paths."""
-    with superseded_if_missing():
-        yield from folding
-    if chain.base:  # its proof is of the listed file
-        must_be_unchanged(storage, chain.base.entry)
-    done(frozenset(chain.paths))
-    return folding.digests
-
-
 @dataclass(frozen=True, slots=True)
 class StoreFolds:
-    """Folds the chains of one store.
-
-    Attributes:
-        source: how to read its files; it collects the fingerprints of the files that are read.
-        done: the paths of each chain that was folded whole.
-    """
+    """Folds the chains of one store."""
 
     store: Store
-    source: Source
+    source: Source  # how to read its files; it collects the fingerprints of those that are read
     engine: Engine
-    done: list[frozenset[str]] = field(default_factory=list)
+    done: list[frozenset[str]] = field(default_factory=list)  # of each whole fold, its paths
 
     def fold(self, chain: Chain, versions: tuple[int, ...]) -> Folding:
         return self._fold(self.source, chain, versions, write=True)
@@ -85,7 +62,16 @@ class StoreFolds:
         self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool
     ) -> Folding:
         folding = self.engine.fold(source, chain, versions, write=write)
-        return Folding(as_planned(folding, source.storage, chain, self.done.append))
+
+        def as_planned() -> Pieces:
+            with superseded_if_missing():
+                yield from folding
+            if chain.base:  # its proof is of the listed file
+                must_be_unchanged(source.storage, chain.base.entry)
+            self.done.append(frozenset(chain.paths))
+            return folding.digests
+
+        return Folding(as_planned())
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +82,7 @@ class SnapshotWriter:
     folds: StoreFolds
     record: StoreRecord
 
-    def write(
-        self, actions: tuple[WriteSnapshot, ...], *, verify: bool
-    ) -> Iterator[SnapshotWritten]:
+    def write(self, actions: Snapshots, *, verify: bool) -> Iterator[SnapshotWritten]:
         """Folds a chain once, writes the snapshots, and proves each by reading it back.
 
         The caller has the record `settle` what was written, also after a failure. Of two actions,
@@ -110,7 +94,7 @@ class SnapshotWriter:
             self.record.held.append(self.context.ledger.wrote(written))
             yield written
 
-    def _published(self, actions: tuple[WriteSnapshot, ...]) -> Iterator[Published]:
+    def _published(self, actions: Snapshots) -> Iterator[Published]:
         if self._store.rocks:
             return self._zips(actions)
         first = actions[0]  # its newest change has the readers of both: one read of its settings
@@ -118,21 +102,17 @@ class SnapshotWriter:
         storage, check = self.context.storage, self.context.fence.check
         return publish(storage, actions, chunks, like=first.like, before=check)
 
-    def _zips(self, actions: tuple[WriteSnapshot, ...]) -> Iterator[Published]:
+    def _zips(self, actions: Snapshots) -> Iterator[Published]:
         storage, check = self.context.storage, self.context.fence.check
         with built(self._source, actions) as made:
             for action, database in zip(actions, made, strict=True):
-                self._base_must_hold(action)
+                if base := action.chain.base:
+                    must_be_unchanged(storage, base.entry)
+                    if action.reuse:  # a clean-up spares only the SST files of the newest zip
+                        self.record.must_have_no_newcomer()
+                        self.must_be_readable(base.entry.path)
                 last, like = partial(self._must_come_next, action), action.like
                 yield publish_zip(storage, action, database, like=like, before=check, last=last)
-
-    def _base_must_hold(self, action: WriteSnapshot) -> None:
-        if not (base := action.chain.base):
-            return
-        must_be_unchanged(self.context.storage, base.entry)
-        if action.reuse:  # a clean-up spares only the SST files of the newest zip
-            self.record.must_have_no_newcomer()
-            self.must_be_readable(base.entry.path)
 
     def _must_come_next(self, action: WriteSnapshot) -> None:
         """Makes sure that no other zip appeared since planning.
@@ -174,32 +154,22 @@ class SnapshotWriter:
             source = self._source.beside(action.path) if action.checksum else self._source
             digest = self._read_back(action, source, published.digest)
         entry = published.entry
-        shown = self._source.entries.get(entry.path)  # reading it back has shown its time
-        if shown is None or entry.modified is not None:
-            entry = dated(self.context.storage, entry)
-        else:
-            entry = as_shown(entry, shown)
+        shown = self._source.entries.get(entry.path)  # by reading it back
+        entry = dated(self.context.storage, entry, shown)
         record.tables[entry.path] = record.listed(published.refers, published.parts)
         if verify:
             ours = published.written > 0
             proof = self._proof(action, entry, digest, action.chain, ours=ours)
         record.placed.append(entry)
-        beside, parts = published.checksum, published.parts
-        return SnapshotWritten(
-            action, entry, proof, published.written, beside, parts, published.refers
-        )
+        written, parts, refers = published.written, published.parts, published.refers
+        return SnapshotWritten(action, entry, proof, written, published.checksum, parts, refers)
 
     def _read_back(
         self, action: WriteSnapshot, source: Source, expected: StateDigest
     ) -> StateDigest:
-        """Reads a snapshot that is in place, and returns its digest.
-
-        A table may be missing since executors uploaded a zip meanwhile and cleaned up for it.
-        """
-        engine, fence = self.context.engine, self.context.fence
         try:
-            return read_back(engine, source, action.path, expected, fence)
-        except MissingSstError:
+            return read_back(self.context.engine, source, action.path, expected, self.context.fence)
+        except MissingSstError:  # executors may have uploaded a zip and cleaned up for it
             self._must_come_next(action)
             raise
 

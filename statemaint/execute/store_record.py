@@ -1,12 +1,22 @@
-"""A run as its stores see it; its knowledge of one store, and the part that the ledger has."""
+"""A run as its stores see it; its knowledge of one store, and the part that the ledger has.
 
+    _statemaint/attestations/announced/<run>.json      see `records.attestations`
+
+A store that writes a snapshot announces it before, so that it does not look like an executor's
+after a crash. Its own record says so once the snapshot is proved. Until then one file of the run
+says it for all stores: every scan of the checkpoint reads it together with their records, and the
+next run that takes the lease adds it to these. Only a run with a lease of its own announces so:
+the tasks of a run list their own partitions only.
+"""
+
+import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from threading import Lock
 
-from statemaint.errors import Superseded
-from statemaint.execute.announced import Announcement
-from statemaint.execute.commits import SharedLook
-from statemaint.execute.fence import Fence, PinWatch
+from statemaint.errors import CodecError, LeaseLostError, NotFoundError, StorageError, Superseded
+from statemaint.execute.fence import Fence, PinWatch, SharedLook, and_then
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.trash import Trash
 from statemaint.fold import Engine
@@ -14,66 +24,83 @@ from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot, snapshot_version
+from statemaint.model.ids import StoreId, run_folder
 from statemaint.model.proof import Attestation
 from statemaint.model.rocks import Uploads
-from statemaint.plan.actions import Delete, WriteSnapshot
+from statemaint.plan.actions import Delete, StorePlan, WriteSnapshot
 from statemaint.plan.uploads import observed
+from statemaint.records import attestations
 from statemaint.records.attestations import StoreNotes
 from statemaint.storage import Storage
+
+# Announcing takes a request and another to forget it, however many stores there are.
+_WORTH = 2
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Announcement:
+    """The snapshots that a run has announced; threads may share it."""
+
+    path: str = ""  # of its file; without one each store announces its own
+    snapshots: frozenset[str] = frozenset()
+    waiting: set[StoreId] = field(default_factory=set)  # their own records lack their snapshots
+    _lock: Lock = field(default_factory=Lock)
+
+    def covers(self, store: StoreId, snapshots: Iterable[str]) -> bool:
+        covered = self.snapshots.issuperset(snapshots)
+        if covered:
+            with self._lock:
+                self.waiting.add(store)
+        return covered
+
+    def recorded(self, store: StoreId) -> None:
+        with self._lock:
+            self.waiting.discard(store)
+
+    def forget(self, storage: Storage) -> None:
+        """Deletes the file at the end of the work, unless a store relies on it; never an error."""
+        if self.path and not self.waiting:
+            with suppress(StorageError):  # the next run does it
+                storage.delete(self.path)
 
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """A run, as each of its stores sees it.
-
-    Attributes:
-        trash: receives deleted files; `None` if they are deleted immediately.
-        aside: receives stale snapshots under every policy; `None` if there are none.
-        commit: the newest entry of the commit log when the run was planned.
-        ahead: the number of files of a store that are fetched at a time.
-    """
+    """A run, as each of its stores sees it."""
 
     storage: Storage
     engine: Engine
     ledger: Ledger
     fence: Fence
     pins: PinWatch
-    trash: Trash | None = None
-    aside: Trash | None = None
+    trash: Trash | None = None  # receives deleted files; else they are deleted immediately
+    aside: Trash | None = None  # receives stale snapshots under every policy
     target: int | None = None
-    commit: Entry | None = None
+    commit: Entry | None = None  # the newest entry of the commit log when the run was planned
     look: SharedLook = field(default_factory=SharedLook)
     announcement: Announcement = field(default_factory=Announcement)
-    ahead: int = 1
+    ahead: int = 1  # the number of files of a store that are fetched at a time
 
 
 @dataclass(slots=True)
 class StoreRecord:
-    """One store's snapshots while its plan is carried out.
-
-    Attributes:
-        former: the attestations of replaced files, which still record the former log.
-        written: the paths of our snapshots.
-        since: the target version when a run wrote the first, or first noted executors' own.
-        uploads: the observed snapshots of executors; those that the ledger's file has are `noted`.
-        placed: the snapshots that this run has put in place.
-        tables: the SST files that a zip refers to, by the zip's path.
-        held: the lines that the ledger lacks.
-        changed: whether the ledger's file of this store lacks any of this.
-    """
+    """One store's snapshots while its plan is carried out."""
 
     context: RunContext
     store: Store
     proofs: dict[str, Attestation]
-    former: dict[str, Attestation]
-    written: set[str]
-    since: int | None
-    uploads: Uploads
-    noted: Uploads
-    placed: list[Entry] = field(default_factory=list)
+    former: dict[str, Attestation]  # of replaced files, which still record the former log
+    written: set[str]  # the paths of our snapshots
+    since: int | None  # the target when a run wrote the first, or first noted executors' own
+    uploads: Uploads  # the observed snapshots of executors
+    noted: Uploads  # those that the ledger's file has
+    placed: list[Entry] = field(default_factory=list)  # the snapshots that this run put in place
+    # The SST files that a zip refers to, by the zip's path.
     tables: dict[str, tuple[Entry, ...]] = field(default_factory=dict)
-    held: list[bytes] = field(default_factory=list)
-    changed: bool = False
+    held: list[bytes] = field(default_factory=list)  # the lines that the ledger lacks
+    changed: bool = False  # the ledger's file of this store lacks any of this
 
     @classmethod
     def of(cls, context: RunContext, store: Store) -> "StoreRecord":
@@ -123,7 +150,6 @@ class StoreRecord:
             self.settle()
 
     def expect(self, actions: Iterable[WriteSnapshot]) -> list[str]:
-        """Adds snapshots about to be written to what is known; returns their paths."""
         paths = [action.path for action in actions]
         if not self.written:
             # The writers of the snapshots from before our first write may have ended by now.
@@ -149,13 +175,62 @@ class StoreRecord:
             yield delta.entry
 
     def tables_of(self, path: str) -> tuple[Entry, ...]:
-        """Returns the SST files that a zip refers to; none for a snapshot without any."""
         rocks = self.store.rocks
         return self.tables.get(path) or self.listed(rocks.parts.get(path, ()) if rocks else ())
 
     def listed(self, paths: Iterable[str], new: tuple[Entry, ...] = ()) -> tuple[Entry, ...]:
-        """Returns the entries of some paths, each of which was listed or is new."""
         if not (wanted := tuple(paths)):
             return ()
         there = {entry.path: entry for entry in (*(file.entry for file in self.store.files), *new)}
         return tuple(there[path] for path in wanted)
+
+
+def announce(context: RunContext, plans: Iterable[StorePlan]) -> RunContext:
+    """Returns the run with the snapshots that it has announced, if that is worth it and works."""
+    stores: dict[StoreId, StoreNotes] = {}
+    paths: list[str] = []
+    for plan in plans:
+        if writes := [action for action in plan.actions if isinstance(action, WriteSnapshot)]:
+            record = StoreRecord.of(context, plan.store)
+            paths += record.expect(writes)
+            stores[plan.store.id] = record.notes
+    if len(stores) < _WORTH:
+        return context
+    path = f"{attestations.ANNOUNCED}/{run_folder(context.ledger.run)}.json"
+    content = attestations.render_announcement(stores)
+    try:
+        context.storage.replace(path, and_then([content], context.fence.check))
+    except StorageError as error:
+        _log.warning("each store announces its own snapshots: %s", error)
+        return context
+    return replace(context, announcement=Announcement(path, frozenset(paths)))
+
+
+def adopt_announcements(storage: Storage, fence: Fence) -> None:
+    """Adds what a killed run has announced to the records of its stores; never raises.
+
+    Until that has succeeded, the scans of whole checkpoints read the announcement.
+    """
+    try:
+        for entry in storage.list(attestations.ANNOUNCED):
+            announced = attestations.parse_announcement(storage.read(entry.path))
+            if announced is None:
+                continue  # of another build, or not ours: it says nothing, and stays
+            for store, notes in announced.items():
+                _adopt(storage, fence, store, notes)
+            fence.check()
+            storage.delete(entry.path)
+    except (CodecError, LeaseLostError, StorageError) as error:
+        _log.warning("an announcement stays, the next run tries again: %s", error)
+
+
+def _adopt(storage: Storage, fence: Fence, store: StoreId, announced: StoreNotes) -> None:
+    if not any(True for _ in storage.list(store.directory)):
+        return  # its folder was moved away, and its record too: the operator has left the query
+    path, notes = attestations.attestation_path(store), StoreNotes()
+    with suppress(NotFoundError):
+        notes = attestations.parse_attestations(storage.read(path))
+    both = notes.announcing(announced)
+    if both != notes:
+        content = attestations.render_attestations(both)
+        storage.replace(path, and_then([content], fence.check))

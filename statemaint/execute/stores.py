@@ -19,12 +19,11 @@ from statemaint.errors import (
     UnreadableError,
     UnsupportedError,
 )
-from statemaint.execute.announced import Announcement, announce
 from statemaint.execute.deleter import Deleter
 from statemaint.execute.fence import Fence, PinWatch
 from statemaint.execute.ledger import Ledger, Noted
 from statemaint.execute.snapshot_writer import SnapshotWriter, StoreFolds
-from statemaint.execute.store_record import RunContext, StoreRecord
+from statemaint.execute.store_record import RunContext, StoreRecord, announce
 from statemaint.execute.trash import Trash
 from statemaint.fold import Engine, Source, engine_for
 from statemaint.fold.needs import chains_need, loading, read_need
@@ -32,10 +31,9 @@ from statemaint.model.chain import Chain
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.plan.actions import Action, Attest, Delete, Plan, StorePlan, WriteSnapshot
-from statemaint.records.attestations import StoreNotes
 from statemaint.report.outcome import Halted, Outcome, Skipped
 from statemaint.storage import Storage
-from statemaint.workers import Job, Workers, as_they_come
+from statemaint.workers import Job, Workers, as_they_come, nothing
 
 # How long a stale snapshot stays in the trash if other files are deleted immediately.
 STALE_FOR = 7 * 86400.0
@@ -50,7 +48,7 @@ def execute(  # noqa: PLR0913 -- each is a choice of its own
     elapsed: Callable[[], float] = lambda: 0.0,
     engine: Engine | None = None,
     workers: Workers | int | None = None,
-    noted: Noted = lambda _path, _content: None,
+    noted: Noted = nothing,
     together: bool = False,
 ) -> Iterator[Outcome]:
     """Yields the outcomes of a plan as it is carried out.
@@ -68,15 +66,12 @@ def execute(  # noqa: PLR0913 -- each is a choice of its own
     ledger = Ledger(storage, run, fence or Fence(), noted)
     context = _context(plan, ledger, engine or engine_for(size, plan.provider), ahead)
     if together and not plan.halted:
-        context = replace(context, announcement=_announced(plan, context))
-    jobs = [
-        Job(
-            partial(_of_plan, plan, store, context, elapsed),
-            partial(_need, plan, store, context),
-            bytes_read(store),
-        )
-        for store in plan.stores
-    ]
+        context = announce(context, plan.stores)
+    jobs = []
+    for store in plan.stores:
+        start = partial(_of_plan, plan, store, context, elapsed)
+        need = partial(_need, plan, store, context)
+        jobs.append(Job(start, need, bytes_read(store)))
     budget = crew.budget(loading(size, plan.provider))
     yield from as_they_come(jobs, threads=crew.threads(storage.parallel, size), budget=budget)
     context.announcement.forget(storage)
@@ -104,12 +99,8 @@ def bytes_read(plan: StorePlan) -> int:
 
 def chains_of(plan: StorePlan) -> tuple[Chain, ...]:
     chains = [action.chain for action in plan.actions if isinstance(action, WriteSnapshot)]
-    chains += [
-        action.instead for action in plan.actions if isinstance(action, Delete) and action.instead
-    ]
-    chains += [
-        action.against for action in plan.actions if isinstance(action, Attest) and action.against
-    ]
+    chains += [it.instead for it in plan.actions if isinstance(it, Delete) and it.instead]
+    chains += [it.against for it in plan.actions if isinstance(it, Attest) and it.against]
     return tuple(chains)
 
 
@@ -120,17 +111,6 @@ def need_of(plan: StorePlan, source: Source) -> int:
         return chains_need(chains, source, plan.store, writes=writes)
     sizes = (action.snapshot.entry.size for action in plan.actions if isinstance(action, Attest))
     return max((read_need(size, far=source.far) for size in sizes), default=0)
-
-
-def _announced(plan: Plan, context: RunContext) -> Announcement:
-    stores: dict[StoreId, StoreNotes] = {}
-    paths: list[str] = []
-    for store in plan.stores:
-        if writes := [action for action in store.actions if isinstance(action, WriteSnapshot)]:
-            record = StoreRecord.of(context, store.store)
-            paths += record.expect(writes)
-            stores[store.store.id] = record.notes
-    return announce(context.storage, context.ledger.run, context.fence, stores, paths)
 
 
 def _need(plan: Plan, store: StorePlan, context: RunContext) -> int:
@@ -203,7 +183,6 @@ class StoreExecutor:
         return cls(plan, record, writer, Deleter(context, writer, record, plan.base))
 
     def carry_out(self, *, verify: bool) -> Iterator[Outcome]:
-        """Yields the outcome of each action; adjacent actions of a kind are done together."""
         self._note_uploads()
         try:
             for _, group in groupby(self.plan.actions, key=type):

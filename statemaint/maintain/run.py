@@ -15,12 +15,12 @@ from statemaint.errors import (
     StorageError,
     Superseded,
 )
-from statemaint.execute.announced import adopt_announcements
 from statemaint.execute.attempts import forget_units
-from statemaint.execute.compaction import compact as compact_ledger
-from statemaint.execute.compaction import is_due as ledger_is_due
 from statemaint.execute.fence import Fence, and_then
 from statemaint.execute.lease import Lease, leased
+from statemaint.execute.ledger import compact as compact_ledger
+from statemaint.execute.ledger import is_due as ledger_is_due
+from statemaint.execute.store_record import adopt_announcements
 from statemaint.execute.stores import execute
 from statemaint.listing import Entry
 from statemaint.maintain.runs import note_end, note_run

@@ -22,7 +22,7 @@ from statemaint.errors import (
     NotFoundError,
     StaleChecksumError,
 )
-from statemaint.execute.commits import Neighbours
+from statemaint.execute.fence import Neighbours
 from statemaint.fold import Source
 from statemaint.listing import Entry
 from statemaint.model.files import Delta, Snapshot, classify, disables_spark

@@ -11,7 +11,7 @@ from statemaint.codec.hdfs.records import Record
 from statemaint.codec.rows.types import Json, must_be_writable, parse_struct
 from statemaint.codec.rows.unsafe_write import prefix_of
 from statemaint.errors import CheckpointError, ConfigError, StatemaintError
-from statemaint.execute.commits import Neighbours
+from statemaint.execute.fence import Neighbours
 from statemaint.model.ids import StoreId
 from statemaint.provider.files import (
     StateStoreConf,

@@ -26,7 +26,7 @@ from statemaint.codec.rocksdb.changelog import (
 from statemaint.codec.rocksdb.snapshot_zip import ZipMetadata, parse_metadata
 from statemaint.codec.rows.state_row import Wrapping
 from statemaint.errors import CodecError, MissingSstError, NotFoundError, StaleChecksumError
-from statemaint.execute.commits import Neighbours
+from statemaint.execute.fence import Neighbours
 from statemaint.execute.publish import publish_zip
 from statemaint.fold import Source
 from statemaint.fold.temporary import workplace

@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import lru_cache
 from typing import Any, get_args
 
 from statemaint.errors import CodecError, NotFoundError, RefusedLinkError
@@ -41,22 +42,16 @@ _MOST_WRITTEN = 64
 
 @dataclass(frozen=True, slots=True)
 class StoreNotes:
-    """The ledger's record of one store.
-
-    Attributes:
-        written: the paths of the newest snapshots that we wrote, or were about to write, and of
-            those that existed when we wrote the first.
-        since: the target version when we wrote the first.
-        uploads: the noted uploads of executors.
-    """
+    """The ledger's record of one store."""
 
     proofs: tuple[Attestation, ...] = ()
+    # The paths of the newest snapshots that we wrote, or were about to write, and of those that
+    # existed when we wrote the first; `since` is the target version at that time.
     written: tuple[str, ...] = ()
     since: int | None = None
     uploads: Uploads = NOTHING_SEEN
 
     def announcing(self, announced: "StoreNotes") -> "StoreNotes":
-        """Returns the record with the snapshots that a run has announced."""
         if set(announced.written) <= set(self.written):
             return self
         since = self.since if self.written and self.since is not None else announced.since
@@ -69,7 +64,6 @@ def attestation_path(store: StoreId) -> str:
 
 
 def store_of(path: str) -> StoreId | None:
-    """Returns the store whose attestations are at a path; `None` for any other path."""
     match = _OF_STORE.fullmatch(path)
     return StoreId(int(match[1]), int(match[2]), match[3]) if match else None
 
@@ -83,10 +77,7 @@ class LedgerFiles:
 
 
 def attested_stores(listed: Iterable[Entry]) -> LedgerFiles:
-    """Returns the ledger's files about stores.
-
-    No file counts if a link leads to any of them; `link_findings` reports the link.
-    """
+    # No file counts if a link leads to any of them; `link_findings` reports the link.
     try:
         paths = [entry.path for entry in listed]
     except RefusedLinkError:
@@ -126,19 +117,30 @@ def _announced(row: list[Any]) -> tuple[StoreId, StoreNotes]:
     store = store_of(f"{ATTESTATIONS}/{_number(operator)}/{_number(partition)}/{name}.json")
     if store is None:
         raise TypeError(row)
-    paths = tuple(map(_path, written))
-    return store, StoreNotes(written=paths, since=_since({"since": since}))
+    return store, StoreNotes(written=tuple(map(_path, written)), since=_since(since))
 
 
 def render_attestations(notes: StoreNotes) -> bytes:
-    files = _Files()
+    rows: list[tuple[Any, ...]] = []
+    places: dict[FileRecord, int] = {}
+
+    def place_of(record: FileRecord, folder: str) -> int:
+        place = places.setdefault(record, len(rows))
+        if place == len(rows):
+            rows.append((record.path.removeprefix(folder), *record[1:]))
+        return place
+
+    def shown(proof: Attestation) -> dict[str, Any]:
+        folder = _folder(proof.path)
+        lists = {name: [place_of(it, folder) for it in getattr(proof, name)] for name in RECORDS}
+        return {**proof.shown(), **lists}
+
     proofs = sorted(notes.proofs, key=lambda proof: proof.version)
-    listed = [{**proof.shown(), **files.of(proof)} for proof in proofs]
     ours = sorted(set(notes.written), key=lambda path: (snapshot_version(path) or 0, path))
     content = {
         "format": _FORMAT,
-        "files": files.rows,
-        "attestations": listed,
+        "files": rows,
+        "attestations": [shown(proof) for proof in proofs],
         "written": ours[-_MOST_WRITTEN:],
         "since": notes.since,
         "uploads": asdict(notes.uploads),
@@ -146,29 +148,11 @@ def render_attestations(notes: StoreNotes) -> bytes:
     return json.dumps(content, separators=(",", ":")).encode() + b"\n"
 
 
-class _Files:
-    """The table of files that the attestations of one store share."""
-
-    def __init__(self) -> None:
-        self.rows: list[tuple[Any, ...]] = []
-        self._places: dict[FileRecord, int] = {}
-
-    def of(self, proof: Attestation) -> dict[str, list[int]]:
-        folder = f"{proof.path.rpartition('/')[0]}/"
-        return {
-            name: [self._place(record, folder) for record in getattr(proof, name)]
-            for name in RECORDS
-        }
-
-    def _place(self, record: FileRecord, folder: str) -> int:
-        place = self._places.setdefault(record, len(self.rows))
-        if place == len(self.rows):
-            self.rows.append((record.path.removeprefix(folder), *record[1:]))
-        return place
+def _folder(path: str) -> str:
+    return f"{path.rpartition('/')[0]}/"
 
 
 def read_attestations(storage: Storage, path: str) -> StoreNotes:
-    """Returns the ledger's record of a store; an empty one if there is no readable file."""
     try:
         return parse_attestations(storage.read(path))
     except (NotFoundError, CodecError):
@@ -186,12 +170,10 @@ def parse_attestations(content: bytes) -> StoreNotes:
         uploads = _uploads(stored.get("uploads", {}))
         if stored["format"] not in (_FORMAT, _FORMAT - 1):
             return StoreNotes(uploads=uploads)
-        written = tuple(_path(path) for path in stored["written"])
-        since = _since(stored)
+        written, since = tuple(map(_path, stored["written"])), _since(stored.get("since"))
         if stored["format"] != _FORMAT:  # its proofs name no inputs; `written` is still valid
             return StoreNotes((), written, since, uploads)
-        rows = _Rows(stored["files"])
-        proofs = tuple(_attestation(proof, rows) for proof in stored["attestations"])
+        proofs = _attestations(stored["attestations"], stored["files"])
         return StoreNotes(proofs, written, since, uploads)
     except (ValueError, KeyError, TypeError, IndexError, RecursionError, AttributeError):
         return StoreNotes()
@@ -213,11 +195,10 @@ def _number(value: object) -> int:
     return value
 
 
-def _since(stored: Mapping[str, Any]) -> int | None:
-    since = stored.get("since")
-    if since is not None and type(since) is not int:
-        raise TypeError(since)
-    return since
+def _since(value: Any) -> int | None:
+    if value is not None and type(value) is not int:
+        raise TypeError(value)
+    return value
 
 
 def _path(value: object) -> str:
@@ -226,39 +207,28 @@ def _path(value: object) -> str:
     return value
 
 
-class _Rows:
-    """The stored table of files; a row of it is checked once, however many proofs name it."""
+def _attestations(
+    proofs: Iterable[Mapping[str, Any]], rows: list[list[Any]]
+) -> tuple[Attestation, ...]:
+    # A row is checked once, however many proofs name it; `true` is not the place 1.
+    @lru_cache(maxsize=None, typed=True)
+    def record(place: int, folder: str) -> FileRecord:
+        name, *rest = rows[_number(place)]
+        file = FileRecord(folder + name, *rest)
+        _check(file, _RECORD_TYPES)
+        return file
 
-    def __init__(self, stored: list[list[Any]]) -> None:
-        self._stored = stored
-        self._records: dict[tuple[str, int], FileRecord] = {}
+    def attestation(stored: Mapping[str, Any]) -> Attestation:
+        folder = _folder(_path(stored["path"]))
+        lists = {name: tuple(record(it, folder) for it in stored[name]) for name in RECORDS}
+        proof = Attestation(**{**stored, **lists})
+        _check((getattr(proof, name) for name in _PROOF_TYPES), _PROOF_TYPES)
+        return proof
 
-    def record(self, place: int, folder: str) -> FileRecord:
-        record = self._records.get((folder, place))
-        if record is None:
-            name, *rest = self._stored[place]
-            record = FileRecord(folder + name, *rest)
-            _check(record, _RECORD_TYPES)
-            self._records[folder, place] = record
-        return record
-
-
-def _attestation(stored: Mapping[str, Any], rows: _Rows) -> Attestation:
-    folder = f"{_path(stored['path']).rpartition('/')[0]}/"
-    lists = {name: _records(stored[name], rows, folder) for name in RECORDS}
-    attestation = Attestation(**{**stored, **lists})
-    _check((getattr(attestation, name) for name in _PROOF_TYPES), _PROOF_TYPES)
-    return attestation
-
-
-def _records(places: list[int], rows: _Rows, folder: str) -> tuple[FileRecord, ...]:
-    if any(type(place) is not int or place < 0 for place in places):
-        raise TypeError(places)
-    return tuple(rows.record(place, folder) for place in places)
+    return tuple(map(attestation, proofs))
 
 
 def _check(values: Iterable[object], types: Mapping[str, frozenset[type]]) -> None:
-    """Raises `TypeError` unless every field has a type that it may have."""
     for value, (name, kinds) in zip(values, types.items(), strict=True):
         if type(value) not in kinds:
             raise TypeError(name)

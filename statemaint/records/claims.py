@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from secrets import token_hex
-from typing import Any
 
 from statemaint.errors import CodecError, NotFoundError, StorageError, WrongKindError
 from statemaint.listing import Entry, valid_time
@@ -41,16 +40,11 @@ _NAME = re.compile(rf"{FOLDER}/([0-9]{{{_DIGITS}}})\.json")
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The holder of a lease: one run, or all tasks of a run that were handed the same holder.
+    """The holder of a lease: one run, or all tasks of a run that were handed the same holder."""
 
-    Attributes:
-        name: the run's readable name; two attempts at one run have the same name.
-        attempt: grows with each attempt at the run.
-        nonce: unique to this holder across processes, DAGs and installations.
-    """
-
-    name: str
+    name: str  # readable; two attempts at one run have the same name
     attempt: int = 1
+    # Unique to this holder across processes, DAGs and installations.
     nonce: str = field(default_factory=lambda: token_hex(16))
 
     def follows(self, other: "Holder") -> bool:
@@ -59,19 +53,13 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The content of one lease file.
-
-    Attributes:
-        owner: the process that made the claim, in readable form.
-        deadline: when it ends unless it is renewed, by the storage's clock; 0 once it was released.
-        ended: whether it only marks the end of the lease; no run gets a lease before its deadline.
-    """
+    """The content of one lease file."""
 
     number: int
     holder: Holder
-    owner: str
-    deadline: float
-    ended: bool = False
+    owner: str  # the process that made it, in readable form
+    deadline: float  # when it ends unless it is renewed, by the storage's clock; 0 once released
+    ended: bool = False  # it only marks the end of the lease; no run gets one before its deadline
 
     @property
     def path(self) -> str:
@@ -79,19 +67,12 @@ class Claim:
 
     @property
     def content(self) -> bytes:
-        fields = {
-            "number": self.number,
-            "run": self.holder.name,
-            "attempt": self.holder.attempt,
-            "nonce": self.holder.nonce,
-            "owner": self.owner,
-            "deadline": self.deadline,
-            "ended": self.ended,
-        }
-        return json.dumps(fields).encode() + b"\n"
+        run, attempt, nonce = self.holder.name, self.holder.attempt, self.holder.nonce
+        held = {"number": self.number, "run": run, "attempt": attempt, "nonce": nonce}
+        until = {"owner": self.owner, "deadline": self.deadline, "ended": self.ended}
+        return json.dumps({**held, **until}).encode() + b"\n"
 
     def is_of(self, holder: Holder) -> bool:
-        """Returns whether a holder holds the lease by this claim."""
         return self.holder == holder and not self.ended
 
 
@@ -163,12 +144,14 @@ def claim_of(storage: Storage, number: int) -> Claim:
     """Returns the claim of an existing number; an unreadable one counts as held for a while."""
     path = path_of(number)
     try:
-        claim = _parsed(number, json.loads(storage.read(path)))
+        fields = json.loads(storage.read(path))
+        run, owner, until = str(fields["run"]), str(fields["owner"]), valid_time(fields["deadline"])
+        # Earlier builds wrote neither attempt nor nonce; their leases are never shared.
+        holder = Holder(run, int(fields.get("attempt", 0)), str(fields.get("nonce", "")))
+        claim = Claim(number, holder, owner, until, fields.get("ended") is True)
     except WrongKindError as error:
-        detail = (
-            f"no lease can be taken, something that is not a lease has its name: {error.detail}"
-        )
-        raise StorageError(path, detail) from error
+        why = f"no lease can be taken, something that is not a lease has its name: {error.detail}"
+        raise StorageError(path, why) from error
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError, CodecError):
         until = _since(storage, path) + SECONDS
         return Claim(number, Holder("", 0, ""), "an unreadable lease file", until)
@@ -178,13 +161,6 @@ def claim_of(storage: Storage, number: int) -> Claim:
     if claim.deadline <= now + _ORDINARY:
         return claim
     return replace(claim, deadline=min(claim.deadline, _since(storage, path) + _LONGEST))
-
-
-def _parsed(number: int, fields: dict[str, Any]) -> Claim:
-    # Earlier builds wrote neither attempt nor nonce; their leases are never shared.
-    run, owner, deadline = str(fields["run"]), str(fields["owner"]), valid_time(fields["deadline"])
-    holder = Holder(run, int(fields.get("attempt", 0)), str(fields.get("nonce", "")))
-    return Claim(number, holder, owner, deadline, fields.get("ended") is True)
 
 
 def _entries(storage: Storage) -> dict[int, Entry]:

@@ -28,6 +28,7 @@ from typing import Any
 from statemaint.errors import CodecError, NotFoundError
 from statemaint.listing import Entry
 from statemaint.model.ids import RecoveryVerb, UnitId, batch_in, run_folder
+from statemaint.model.proof import FileRecord
 from statemaint.records.segments import read_lines
 from statemaint.storage import Storage
 
@@ -40,51 +41,23 @@ _PAGE = re.compile(r"(?P<operator>[0-9]+)-(?P<partition>[0-9]+)\.page-(?P<number
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A file as a run saw it.
-
-    Attributes:
-        entry: as it was listed.
-        crc32c: of its stored bytes; `None` if they were not read.
-    """
-
-    entry: Entry
-    crc32c: int | None = None
-
-    @property
-    def path(self) -> str:
-        return self.entry.path
-
-
-@dataclass(frozen=True, slots=True)
 class StoreWorld:
-    """The log of one store, as a run saw it.
-
-    Attributes:
-        target: the newest committed version; `None` if there was none.
-        files: its deltas or changelogs; its zips if it has nothing else.
-    """
+    """The log of one store, as a run saw it."""
 
     directory: str
-    target: int | None
-    files: tuple[Seen, ...]
+    target: int | None  # the newest committed version, if there was one
+    files: tuple[FileRecord, ...]  # its deltas or changelogs; its zips if it has nothing else
 
 
 @dataclass(frozen=True, slots=True)
 class LogWorld:
-    """The query's logs, as a rollback saw them.
+    """The query's logs, as a rollback saw them."""
 
-    Attributes:
-        version: the newest state version that it left.
-        left: the entries that it left, of `commits/`, `offsets/` and the operators' metadata.
-        removed: the entries that it was to remove, in that order.
-        newest: the changes of `version` in each store, or its zips.
-    """
-
-    version: int
-    left: tuple[Seen, ...]
-    removed: tuple[Seen, ...]
-    newest: tuple[Seen, ...]
+    version: int  # the newest state version that it left
+    # The entries that it left, of `commits/`, `offsets/` and the operators' metadata.
+    left: tuple[FileRecord, ...]
+    removed: tuple[FileRecord, ...]  # the entries that it was to remove, in that order
+    newest: tuple[FileRecord, ...]  # the changes of `version` in each store, or its zips
 
 
 _NO_LOGS = LogWorld(0, (), (), ())
@@ -93,42 +66,26 @@ _LISTS = ("left", "removed", "newest")
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One line of a manifest.
+    """One line of a manifest."""
 
-    Attributes:
-        seen: the file to be moved; its time is `None` in old manifests.
-        until: the time until which it is kept at least, by the storage's clock.
-        since: when its manifest was last written to.
-        beside: the file that it is the checksum of, if that file stays.
-        world: the log of its store.
-        stale: whether it is a snapshot that no longer held the state of the log, or beside one.
-    """
-
-    seen: Seen
-    until: float
-    since: float | None = None
-    beside: Seen | None = None
-    world: StoreWorld | None = None
-    stale: bool = False
+    seen: FileRecord  # the file to be moved; its time is `None` in old manifests
+    until: float  # the time until which it is kept at least, by the storage's clock
+    since: float | None = None  # when its manifest was last written to
+    beside: FileRecord | None = None  # the file that it is the checksum of, if that file stays
+    world: StoreWorld | None = None  # the log of its store
+    stale: bool = False  # it is a snapshot that no longer held the state of the log, or beside one
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """A run's trash and its manifests.
-
-    Attributes:
-        files: the files in the trash, by their old paths.
-        notes: the note of each path, in the order in which the files were moved.
-        verb: repair or rollback; `None` for maintenance.
-        logs: the query's logs then; `None` if they were not noted.
-    """
+    """A run's trash and its manifests."""
 
     run: str
     manifests: tuple[Entry, ...]
-    files: Mapping[str, Entry]
-    notes: Mapping[str, Note] = field(default_factory=dict)
-    verb: RecoveryVerb | None = None
-    logs: LogWorld | None = None
+    files: Mapping[str, Entry]  # those in the trash, by their old paths
+    notes: Mapping[str, Note] = field(default_factory=dict)  # by path, in the order of the moves
+    verb: RecoveryVerb | None = None  # `None` for maintenance
+    logs: LogWorld | None = None  # the query's logs then, if they were noted
 
     @property
     def of_rollback(self) -> bool:
@@ -160,7 +117,6 @@ def manifest_path(run: str, name: str) -> str:
 
 
 def page_name(unit: UnitId, number: int) -> str:
-    """Returns the name of one page of a partition's manifest; names sort like the pages."""
     return f"{unit.operator}-{unit.partition}.page-{number:06}"
 
 
@@ -173,34 +129,25 @@ def newest_pages(entries: Iterable[Entry]) -> Counter[UnitId]:
     return newest
 
 
-# -- writing
-
-
 def render(notes: Sequence[Note], logs: LogWorld | None = None) -> bytes:
     """Returns the lines of a manifest; each world is on the first line of its store."""
     previous: StoreWorld | None = None
     lines = []
     for number, note in enumerate(notes):
-        fields: dict[str, Any] = {
-            "path": note.seen.path,
-            "bytes": note.seen.entry.size,
-            "modified": note.seen.entry.modified,
-            "until": note.until,
-        }
-        if note.seen.crc32c is not None:
-            fields["crc32c"] = note.seen.crc32c
+        seen = note.seen
+        fields: dict[str, Any] = {"path": seen.path, "bytes": seen.size, "modified": seen.modified}
+        fields["until"] = note.until
+        if seen.sum is not None:
+            fields["crc32c"] = seen.sum
         if note.stale:
             fields["stale"] = True
         if note.beside:
             fields["beside"] = _pack(note.beside)
         if note.world and note.world is not previous:
             previous = world = note.world
-            files = [_pack(seen, below=world.directory) for seen in world.files]
-            fields["world"] = {
-                "directory": world.directory,
-                "target": world.target,
-                "files": files,
-            }
+            files = [_pack(file, below=world.directory) for file in world.files]
+            named = {"directory": world.directory, "target": world.target}
+            fields["world"] = {**named, "files": files}
         if logs and number == 0:
             lists = {name: [*map(_pack, getattr(logs, name))] for name in _LISTS}
             fields["logs"] = {"version": logs.version, **lists}
@@ -208,13 +155,10 @@ def render(notes: Sequence[Note], logs: LogWorld | None = None) -> bytes:
     return "".join(lines).encode()
 
 
-def _pack(seen: Seen, *, below: str = "") -> list[Any]:
-    name = seen.path.removeprefix(f"{below}/") if below else seen.path
-    fields: list[Any] = [name, seen.entry.size, seen.entry.modified]
-    return fields if seen.crc32c is None else [*fields, seen.crc32c]
-
-
-# -- reading
+def _pack(file: FileRecord, *, below: str = "") -> list[Any]:
+    name = file.path.removeprefix(f"{below}/") if below else file.path
+    fields: list[Any] = [name, file.size, file.modified]
+    return fields if file.sum is None else [*fields, file.sum]
 
 
 def read_logs(storage: Storage, run: str) -> LogWorld | None:
@@ -235,82 +179,68 @@ def read_logs(storage: Storage, run: str) -> LogWorld | None:
 
 
 def contents(storage: Storage, run: str) -> Contents:
-    manifests, files = [], {}
     folder = folder_of(run)
-    for entry in storage.list(folder):
-        path = entry.path.removeprefix(f"{folder}/")
-        if path.startswith(f"{MANIFEST}/"):
-            manifests.append(entry)
-        else:
-            files[path] = entry
-    manifests.sort()
+    files = {it.path.removeprefix(f"{folder}/"): it for it in storage.list(folder)}
+    manifests = sorted(files.pop(path) for path in [*files] if path.startswith(f"{MANIFEST}/"))
     notes: dict[str, Note] = {}
     worlds: dict[str, StoreWorld] = {}
     logs = None
     for manifest in manifests:
-        lines = read_lines(storage, manifest.path)
-        _read_notes(lines, manifest.modified, notes, worlds)
-        logs = logs or next(filter(None, map(_parsed_logs, lines)), None)
+        for line in read_lines(storage, manifest.path):
+            logs = logs or _parsed_logs(line)
+            if note := _parsed_note(line, manifest.modified, worlds):
+                notes.pop(note.seen.path, None)  # the later line of a file counts
+                notes[note.seen.path] = note
     names = {manifest.name for manifest in manifests}
     verb = next((verb for verb in RecoveryVerb if f"{verb.value}.jsonl" in names), None)
     return Contents(run, tuple(manifests), files, notes, verb, logs)
 
 
-def _read_notes(
-    lines: Iterable[Mapping[str, Any]],
-    since: float | None,
-    notes: dict[str, Note],
-    worlds: dict[str, StoreWorld],
-) -> None:
-    """Adds the notes of the lines; for a file that was noted twice the later line counts."""
-    for line in lines:
-        path = line.get("path")
-        if not isinstance(path, str):
-            continue
-        if world := _parsed_world(line):
-            worlds[world.directory] = world
-        summed = [line["crc32c"]] if "crc32c" in line else []
-        seen = _seen([path, line.get("bytes"), line.get("modified"), *summed])
-        until = line.get("until")
-        notes.pop(path, None)
-        notes[path] = Note(
-            seen or Seen(Entry(path, -1, None)),
-            until if isinstance(until, int | float) else 0.0,
-            since,
-            beside=_seen(line.get("beside")),
-            world=worlds.get(path.rpartition("/")[0]),
-            stale=line.get("stale") is True,
-        )
+def _parsed_note(
+    line: Mapping[str, Any], since: float | None, worlds: dict[str, StoreWorld]
+) -> Note | None:
+    path, until = line.get("path"), line.get("until")
+    if not isinstance(path, str):
+        return None
+    if world := _parsed_world(line.get("world")):
+        worlds[world.directory] = world
+    summed = [line["crc32c"]] if "crc32c" in line else []
+    seen = _seen([path, line.get("bytes"), line.get("modified"), *summed])
+    return Note(
+        seen or FileRecord(path, -1, None),
+        until if isinstance(until, int | float) else 0.0,
+        since,
+        beside=_seen(line.get("beside")),
+        world=worlds.get(path.rpartition("/")[0]),
+        stale=line.get("stale") is True,
+    )
 
 
-def _parsed_world(line: Mapping[str, Any]) -> StoreWorld | None:
-    fields = line.get("world")
-    if not isinstance(fields, dict) or not isinstance(directory := fields.get("directory"), str):
-        return None
-    target, files = fields.get("target"), _all_seen(fields.get("files"), below=directory)
-    if files is None or not isinstance(target, int | None):
-        return None
-    return StoreWorld(directory, target, files)
+def _parsed_world(fields: object) -> StoreWorld | None:
+    if isinstance(fields, dict) and isinstance(directory := fields.get("directory"), str):
+        target, files = fields.get("target"), _all_seen(fields.get("files"), below=directory)
+        if files is not None and isinstance(target, int | None):
+            return StoreWorld(directory, target, files)
+    return None
 
 
 def _parsed_logs(line: Mapping[str, Any]) -> LogWorld | None:
     fields = line.get("logs")
-    if not isinstance(fields, dict) or not isinstance(version := fields.get("version"), int):
-        return None
-    left, removed, newest = (_all_seen(fields.get(name)) for name in _LISTS)
-    if left is None or removed is None or newest is None:
-        return None
-    return LogWorld(version, left, removed, newest)
+    if isinstance(fields, dict) and isinstance(version := fields.get("version"), int):
+        left, removed, newest = (_all_seen(fields.get(name)) for name in _LISTS)
+        if left is not None and removed is not None and newest is not None:
+            return LogWorld(version, left, removed, newest)
+    return None
 
 
-def _all_seen(rows: object, *, below: str = "") -> tuple[Seen, ...] | None:
+def _all_seen(rows: object, *, below: str = "") -> tuple[FileRecord, ...] | None:
     if not isinstance(rows, list):
         return None
     parsed = [_seen(row, below=below) for row in rows]
     return tuple(seen for seen in parsed if seen) if all(parsed) else None
 
 
-def _seen(row: object, *, below: str = "") -> Seen | None:
+def _seen(row: object, *, below: str = "") -> FileRecord | None:
     match row:
         case [str(name), int(size), float() | int() | None as modified]:
             crc32c = None
@@ -318,4 +248,4 @@ def _seen(row: object, *, below: str = "") -> Seen | None:
             pass
         case _:
             return None
-    return Seen(Entry(f"{below}/{name}" if below else name, size, modified), crc32c)
+    return FileRecord(f"{below}/{name}" if below else name, size, modified, sum=crc32c)

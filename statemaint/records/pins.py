@@ -7,7 +7,6 @@ ever taken for nothing: one that cannot be read counts as a pin of every batch.
 """
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
 from secrets import token_hex
@@ -17,7 +16,7 @@ from statemaint.errors import CodecError, NotFoundError
 from statemaint.listing import LATEST, Entry, valid_time
 from statemaint.model.pins import Pin
 from statemaint.storage import OURS, Storage
-from statemaint.storage.base import must_be_small
+from statemaint.storage.base import Check, must_be_small
 from statemaint.wording import printable
 from statemaint.workers import in_order
 
@@ -36,28 +35,24 @@ _LAST_BATCH = 2**63 - 2
 
 
 def write_pin(storage: Storage, batch: int, *, by: str, seconds: float) -> Pin:
-    """Makes a new pin, of at most `MOST_SECONDS`."""
     now = storage.now()
     path = f"{FOLDER}/{batch}-{token_hex(4)}.json"
-    pin = Pin(path, batch, created=now, until=now + seconds, by=_note(by))
-    _write(storage, pin)
-    return pin
+    return _write(storage, Pin(path, batch, created=now, until=now + seconds, by=_note(by)))
 
 
 def renew_pin(storage: Storage, pin: Pin, seconds: float) -> Pin:
-    renewed = replace(pin, until=storage.now() + seconds)
-    _write(storage, renewed)
-    return renewed
+    return _write(storage, replace(pin, until=storage.now() + seconds))
 
 
 def end_pin(storage: Storage, pin: Pin) -> None:
     storage.delete(pin.path)
 
 
-def _write(storage: Storage, pin: Pin) -> None:
+def _write(storage: Storage, pin: Pin) -> Pin:
     fields = {"format": _FORMAT, **asdict(pin)}
     del fields["path"]
     storage.replace(pin.path, [json.dumps(fields).encode() + b"\n"])
+    return pin
 
 
 def read_pins(storage: Storage) -> tuple[Pin, ...]:
@@ -68,11 +63,8 @@ def read_pins(storage: Storage) -> tuple[Pin, ...]:
     return tuple(pin for pin in in_order(jobs, threads=storage.parallel) if pin)
 
 
-def forget_ended(storage: Storage, *, before: Callable[[], object]) -> None:
-    """Deletes the files of pins that have ended; `before` is called before each.
-
-    A file that cannot be read stays.
-    """
+def forget_ended(storage: Storage, *, before: Check) -> None:
+    """Deletes the files of pins that have ended, but none that cannot be read."""
     now = storage.now()
     for pin in read_pins(storage):
         if pin.batch is not None and not pin.holds(now):
@@ -81,7 +73,6 @@ def forget_ended(storage: Storage, *, before: Callable[[], object]) -> None:
 
 
 def _read(storage: Storage, entry: Entry) -> Pin | None:
-    """Returns the pin in a file; `None` if it was ended since it was listed."""
     latest = LATEST if entry.modified is None else entry.modified + MOST_SECONDS
     try:
         must_be_small(entry.size, entry.path, _MOST_BYTES)

@@ -54,7 +54,8 @@ class Remembering(ReadOnly):
         self._lock = Lock()
 
     def list(self, prefix: str) -> Iterator[Entry]:
-        self._tags = {path: tag for path, tag in self._tags.items() if not _below(prefix, path)}
+        folder = f"{prefix.rstrip('/')}/" if prefix else ""
+        self._tags = {it: tag for it, tag in self._tags.items() if not it.startswith(folder)}
         for entry in self._storage.list(prefix):
             small = _SMALL.fullmatch(entry.path) and entry.size <= _MOST
             if small and entry.tag and _MD5.fullmatch(entry.tag):
@@ -95,7 +96,6 @@ class Remembering(ReadOnly):
         deque(in_order(jobs, threads=self.parallel), maxlen=0)
 
     def cache(self) -> bytes | None:
-        """Returns the new content of the cache; `None` if it is not worth writing."""
         used, listed = {*self._used.values()}, {*self._tags.values()}
         if len(used - self._stored) < _WORTH_IT:
             return None
@@ -112,10 +112,6 @@ class Remembering(ReadOnly):
                 self._contents = {_digest(content): content for content in contents}
                 self._stored = frozenset(self._contents)
             return self._contents
-
-
-def _below(folder: str, path: str) -> bool:
-    return not folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
 def recalling(storage: Storage) -> Remembering:

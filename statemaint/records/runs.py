@@ -30,7 +30,7 @@ from statemaint.errors import CodecError, NotFoundError, StorageError
 from statemaint.listing import LATEST, Entry
 from statemaint.model.ids import run_folder
 from statemaint.records.trashed import trashed_runs
-from statemaint.storage import Storage
+from statemaint.storage.base import Check, Storage
 
 FOLDER = "_statemaint/runs"
 UNITS = "_statemaint/units"
@@ -51,8 +51,6 @@ class RunNote:
     """The note of one task of a run; times are by the storage's clock.
 
     Notes of earlier builds lack `undo_of` and the fields after it: they do not record an undo.
-    `batch` is the one that a `bootstrap` committed.
-    The note `of_whole` has the exit code of a run of several tasks, and did nothing itself.
     """
 
     started: float
@@ -67,8 +65,8 @@ class RunNote:
     files_restored: int = 0
     bytes_restored: int = 0
     files_left: int = 0
-    of_whole: bool = False
-    batch: int | None = None
+    of_whole: bool = False  # it has the exit code of a run of several tasks, and did nothing itself
+    batch: int | None = None  # that a `bootstrap` committed
 
     @classmethod
     def of_nothing(cls, storage: Storage, started: float, fence: int, exit_code: int) -> "RunNote":
@@ -101,7 +99,10 @@ def read_notes(storage: Storage, most: int | None) -> dict[str, list[RunNote]]:
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 -- takes as long as a scan
 
     notes, reader = defaultdict(list), TypeAdapter(RunNote)
-    for entry in _newest(storage.list(FOLDER), most):
+    listed = list(storage.list(FOLDER))
+    times = _times(listed, max)
+    newest = {*sorted(times, key=lambda run: (times[run], run), reverse=True)[:most]}
+    for entry in (entry for entry in listed if _run_of(entry) in newest):
         try:
             note = reader.validate_json(storage.read(entry.path))
         except (ValidationError, NotFoundError, CodecError):
@@ -111,27 +112,15 @@ def read_notes(storage: Storage, most: int | None) -> dict[str, list[RunNote]]:
     return notes
 
 
-def _newest(entries: Iterable[Entry], most: int | None) -> list[Entry]:
-    listed = list(entries)
-    times: dict[str, float] = {}
-    for entry in listed:
-        times[_run_of(entry)] = max(entry.modified or 0.0, times.get(_run_of(entry), 0.0))
-    newest = sorted(times, key=lambda run: (times[run], run), reverse=True)[:most]
-    return [entry for entry in listed if _run_of(entry) in set(newest)]
-
-
 @dataclass(frozen=True, slots=True)
 class RememberedRuns:
-    """The runs that are remembered, by their folders.
-
-    Attributes:
-        since: the time from which every line is of a listed run, or of one killed among them; minus
-            infinity as long as no run has left the window.
-        trashed: the runs whose trash is kept, each with the time of its first file there.
-    """
+    """The runs that are remembered, by their folders."""
 
     runs: AbstractSet[str] = frozenset()
+    # From then on every line is of a listed run, or of one killed among them; minus infinity as
+    # long as no run has left the window.
     since: float = -math.inf
+    # The runs whose trash is kept, each with the time of its first file there.
     trashed: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -143,30 +132,30 @@ class RememberedRuns:
 
 
 def remembered(storage: Storage) -> RememberedRuns:
-    times: dict[str, float] = {}
-    for entry in storage.list(FOLDER):
-        run, time = _run_of(entry), entry.modified or 0.0
-        times[run] = min(time, times.get(run, time))
+    times = _times(storage.list(FOLDER), min)
     newest = sorted(times, key=lambda run: (times[run], run))[-MOST_RUNS:]
     since = times[newest[0]] if len(newest) < len(times) else -math.inf
     return RememberedRuns(frozenset(newest), since, trashed_runs(storage))
 
 
-def forget(storage: Storage, window: RememberedRuns, *, before: Callable[[], object]) -> None:
-    """Deletes the notes of the runs that are not remembered; `before` precedes each deletion."""
-    old = [
-        entry.path
-        for entry in storage.list(FOLDER)
-        if not window.remembers(_run_of(entry)) and (entry.modified or 0.0) < window.begins
-    ]
-    storage.delete_all(old, before=before)
+def forget(storage: Storage, window: RememberedRuns, *, before: Check) -> None:
+    """Deletes the notes of the runs that are not remembered."""
+    begins = window.begins
+    old = (entry for entry in storage.list(FOLDER) if (entry.modified or 0.0) < begins)
+    paths = [entry.path for entry in old if not window.remembers(_run_of(entry))]
+    storage.delete_all(paths, before=before)
+
+
+def _times(entries: Iterable[Entry], pick: Callable[[float, float], float]) -> dict[str, float]:
+    times: dict[str, float] = {}
+    for entry in entries:
+        run, time = _run_of(entry), entry.modified or 0.0
+        times[run] = pick(time, times.get(run, time))
+    return times
 
 
 def _run_of(entry: Entry) -> str:
     return entry.path.removeprefix(f"{FOLDER}/").partition("/")[0]
-
-
-# -- units of work
 
 
 def work_path(run: str) -> str:
@@ -186,5 +175,4 @@ def write_document(storage: Storage, path: str, document: object) -> None:
 
 
 def read_document(storage: Storage, path: str) -> Any:
-    """Returns the content of a file; one that is missing is of a run that has ended."""
     return json.loads(storage.read(path))

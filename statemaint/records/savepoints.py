@@ -28,46 +28,31 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedStore:
-    """One store of a savepoint, read back and equal to the fold.
+    """One store of a savepoint, read back and equal to the fold."""
 
-    Attributes:
-        directory: below `state/`.
-        digest: of its rows, by the key of the source's query.
-        files: the size of each of its files, by path.
-        of: the `witness` of the savepoint that it was written for.
-    """
-
-    directory: str
+    directory: str  # below `state/`
     rows: int
-    digest: str
-    files: Mapping[str, int]
-    of: str = ""
+    digest: str  # of its rows, by the key of the source's query
+    files: Mapping[str, int]  # the size of each, by path
+    of: str = ""  # the `witness` of the savepoint that it was written for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """What is to be other in a savepoint than in its source; `None` leaves it as it is.
 
-    Attributes:
-        partitions: the number of partitions (`spark.sql.shuffle.partitions`).
-        provider: the state store provider (`spark.sql.streaming.stateStore.providerClass`).
-        ids: the structure of the checkpoint: `v2` has unique ids in the names of state files
-            (`spark.sql.streaming.stateStore.checkpointFormatVersion`).
-        codec: the compression of state files, by Spark's short name
-            (`spark.sql.streaming.stateStore.compression.codec`).
-        row_checksums: whether rows have checksums
-            (`spark.sql.streaming.stateStore.rowChecksum.enabled`).
+    Each has a setting of Spark, below `spark.sql.streaming.stateStore` but for the first.
     """
 
-    partitions: int | None = None
-    provider: Provider | None = None
+    partitions: int | None = None  # spark.sql.shuffle.partitions
+    provider: Provider | None = None  # providerClass
+    # checkpointFormatVersion: with `v2`, the names of state files have unique ids.
     ids: Literal["v1", "v2"] | None = None
-    codec: str | None = None
-    row_checksums: bool | None = None
+    codec: str | None = None  # compression.codec, by Spark's short name
+    row_checksums: bool | None = None  # rowChecksum.enabled
 
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> "Shape":
-        """Returns the whole shape of a checkpoint, at its newest committed batch."""
         version = checkpoint.target or 0
         unique = any(store.rocks and store.rocks.id_at(version) for store in checkpoint.stores)
         return cls(
@@ -97,37 +82,22 @@ PROVIDERS = {"hdfs": Provider.HDFS_BACKED, "rocksdb": Provider.ROCKSDB}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavepointNote:
-    """What a savepoint is; times are by the clock of its own storage.
-
-    Attributes:
-        source: the address of the checkpoint that was saved.
-        query_id: the query's id there.
-        id: the id that a query started from the savepoint has.
-        batch: the batch after which that query continues.
-        witness: the digest of the batch's entries in the logs of the source.
-        build: the version of statemaint that wrote it.
-        ended: when everything but the true `metadata` was in place; `None` before.
-        expired: when its deletion began; it must not be completed any more. `None` before.
-        before: the shape of the source.
-        shape: what was chosen to be other than in the source.
-        stores: its stores, once it has ended.
-        logs: the size of every other file of it, by path, once it has ended.
-    """
+    """What a savepoint is; times are by the clock of its own storage."""
 
     format: Literal[1] = 1
-    source: str
-    query_id: str
-    id: str
-    batch: int
-    witness: str
-    build: str
+    source: str  # the address of the checkpoint that was saved
+    query_id: str  # the query's id there
+    id: str  # the id that a query started from the savepoint has
+    batch: int  # the batch after which that query continues
+    witness: str  # the digest of the batch's entries in the logs of the source
+    build: str  # the version of statemaint that wrote it
     begun: float
-    ended: float | None = None
-    expired: float | None = None
-    before: Shape = SAME
-    shape: Shape = SAME
-    stores: tuple[SavedStore, ...] = ()
-    logs: Mapping[str, int] = field(default_factory=dict)
+    ended: float | None = None  # when everything but the true `metadata` was in place
+    expired: float | None = None  # when its deletion began; it must not be completed any more
+    before: Shape = SAME  # of the source
+    shape: Shape = SAME  # what was chosen to be other than in the source
+    stores: tuple[SavedStore, ...] = ()  # once it has ended
+    logs: Mapping[str, int] = field(default_factory=dict)  # sizes of its other files, then too
 
     @property
     def after(self) -> Shape:

@@ -36,9 +36,9 @@ _LONGEST_LINE = 1 << 26  # the world of a store of a million files
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a ledger, as it is stored without its end, and its fields."""
+    """One line of a ledger."""
 
-    content: bytes
+    content: bytes  # as it is stored, without its end
     fields: Mapping[str, Any]
 
     @property
@@ -91,7 +91,6 @@ def run_of_page(path: str) -> str | None:
 
 
 def write_merged(storage: Storage, ledger: str, lines: Iterable[Line]) -> str:
-    """Writes lines as one segment, which appears whole, and returns its path."""
     content = b"".join(line.content + b"\n" for line in lines)
     path = _segment(ledger, _MERGED, content)
     storage.replace(path, [content])
@@ -137,9 +136,6 @@ def in_order(lines: Iterable[Line]) -> list[Line]:
     return sorted(different.values(), key=lambda line: line.time or 0.0)
 
 
-# -- lines of JSON, of the ledger and of manifests
-
-
 def read_lines(storage: Storage, path: str) -> list[dict[str, Any]]:
     """Returns the lines of a file, without one that a crash cut short; none if it is missing."""
     try:
@@ -150,7 +146,6 @@ def read_lines(storage: Storage, path: str) -> list[dict[str, Any]]:
 
 
 def stored_lines(stream: BinaryIO, path: str) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    """Yields each whole line of a file, as it is stored and as its fields."""
     for line in iter(lambda: stream.readline(_LONGEST_LINE), b""):
         if len(line) == _LONGEST_LINE:
             detail = f"a line has more than {_LONGEST_LINE >> 20} MiB, more than any of our lines"

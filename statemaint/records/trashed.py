@@ -19,7 +19,7 @@ from statemaint.listing import Entry
 from statemaint.model.ids import run_folder
 from statemaint.records.manifest import FOLDER, MANIFEST, folder_of
 from statemaint.records.segments import read_lines
-from statemaint.storage import Storage
+from statemaint.storage.base import Check, Storage
 from statemaint.workers import nothing
 
 INDEX = f"{FOLDER}.json"
@@ -35,30 +35,20 @@ _PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class TrashedRun:
-    """A run's trash, as it was looked at.
+    """A run's trash, as it was looked at."""
 
-    Attributes:
-        since: the time of its first manifest; 0 without one.
-        until: the time until which at least one of its files is kept; 0 if that is not known.
-        files: the number of its files, without the manifests.
-    """
-
-    since: float
-    until: float
-    files: int
+    since: float  # the time of its first manifest; 0 without one
+    until: float  # until which at least one of its files is kept; 0 if that is not known
+    files: int  # without the manifests
     bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class ExpiredTrash:
-    """The expired runs, by their folders, each with its manifests.
-
-    Attributes:
-        unknown: the number of runs that the index lacks.
-    """
+    """The expired runs, by their folders, each with its manifests."""
 
     runs: Mapping[str, frozenset[Entry]] = field(default_factory=dict)
-    unknown: int = 0
+    unknown: int = 0  # the number of runs that the index lacks
 
     def __bool__(self) -> bool:
         return bool(self.runs)
@@ -66,7 +56,7 @@ class ExpiredTrash:
 
 def trashed_runs(storage: Storage) -> dict[str, float]:
     """Returns the folders of the runs that have files in the trash, and since when."""
-    known = _read_index(storage, folders := _folders(storage))
+    folders, known = _indexed(storage)
     since: dict[str, float] = {}
     for run in folders:
         if run in known:
@@ -84,16 +74,14 @@ def size_in_trash(storage: Storage, run: str) -> tuple[int, int]:
 
 def size_of_trash(storage: Storage) -> tuple[int, int]:
     """Returns the number of files in the trash, without the manifests, and their bytes."""
-    known = _read_index(storage, folders := _folders(storage))
-    sizes = [
-        (known[run].files, known[run].bytes) if run in known else size_in_trash(storage, run)
-        for run in folders
-    ]
+    folders, known = _indexed(storage)
+    sizes = [(trashed.files, trashed.bytes) for trashed in known.values()]
+    sizes += [size_in_trash(storage, run) for run in folders if run not in known]
     return sum(files for files, _ in sizes), sum(size for _, size in sizes)
 
 
 def expired(storage: Storage, now: float) -> ExpiredTrash:
-    known = _read_index(storage, folders := _folders(storage))
+    folders, known = _indexed(storage)
     runs, looks = {}, 0
     for run in folders:
         if run in known and known[run].until > now:
@@ -112,14 +100,13 @@ def empty(
     storage: Storage,
     trash: ExpiredTrash,
     *,
-    before: Callable[[], object],
+    before: Check,
     after: Callable[[Sequence[Entry]], object] = nothing,
 ) -> None:
     """Deletes the files of expired runs; manifests last, since they record that a run has expired.
 
-    A run whose manifests have changed since they were read is left to a later run. `before` is
-    called before every request that deletes, `after` with the deleted files but the manifests, page
-    by page, also before a failure.
+    A run whose manifests have changed since they were read is left to a later run. `after` is
+    called with the deleted files but the manifests, page by page, also before a failure.
     """
     files: list[Entry] = []
     manifests: list[str] = []
@@ -153,28 +140,20 @@ def _missing(storage: Storage, page: Sequence[Entry]) -> list[Entry]:
 def index_trash(storage: Storage, unknown: int, files: int) -> None:
     """Adds the runs that the index lacks, if that saves later runs enough; under the lease only.
 
-    `unknown` is the number of runs that the index lacked when this run began, `files` the number of
-    files that this run has moved to the trash.
+    It lacked `unknown` runs when this run began, which has moved `files` to the trash.
     """
     if unknown < _WORTH_RUNS and files < _WORTH_FILES:
         return
-    known = _read_index(storage, folders := _folders(storage))
+    folders, known = _indexed(storage)
     looked = {run: _look(storage, run) for run in folders if run not in known}
     _write_index(storage, {**known, **{run: trashed for run, trashed in looked.items() if trashed}})
 
 
 def forget_trashed(storage: Storage, run: str) -> None:
     """Takes a run out of the index, before its trash changes; under the lease only."""
-    known = _read_index(storage, _folders(storage))
+    _, known = _indexed(storage)
     if known.pop(run_folder(run), None):
         _write_index(storage, known)
-
-
-# -- folders
-
-
-def _folders(storage: Storage) -> list[str]:
-    return sorted(storage.folders(FOLDER))
 
 
 def _is_of_manifest(entry: Entry) -> bool:
@@ -224,19 +203,16 @@ def _times(storage: Storage, path: str) -> list[float] | None:
     return known if len(known) == len(times) else None
 
 
-# -- the index
-
-
-def _read_index(storage: Storage, folders: list[str]) -> dict[str, TrashedRun]:
-    """Returns the runs of the index that are in the trash; none if it cannot be read."""
-    if not folders:
-        return {}
+def _indexed(storage: Storage) -> tuple[list[str], dict[str, TrashedRun]]:
+    """Returns the runs in the trash, and those that the index has; none if it is unreadable."""
+    if not (folders := sorted(storage.folders(FOLDER))):
+        return [], {}
     try:
         rows = json.loads(storage.read(INDEX))["runs"]
         known = {str(run): TrashedRun(**row) for run, row in rows.items()}
     except (NotFoundError, CodecError, LookupError, TypeError, ValueError, AttributeError):
-        return {}
-    return {
+        return folders, {}
+    return folders, {
         run: known[run]
         for run in folders
         if run in known

@@ -1,55 +1,56 @@
 """The common part of repair and rollback: carries out a proved plan under the lease."""
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from statemaint.codec.metadata import logs
 from statemaint.errors import CodecError, StatemaintError, StorageError, Superseded
+from statemaint.execute.fence import PinWatch
 from statemaint.execute.lease import leased
-from statemaint.execute.recovery import recover
+from statemaint.execute.ledger import Ledger
+from statemaint.execute.store_record import RunContext
+from statemaint.execute.stores import StoreExecutor, need_of
+from statemaint.execute.trash import Trash, must_be_as_planned, recovery_notes, rolled_back
+from statemaint.fold import Source, engine_for
+from statemaint.fold.needs import loading
 from statemaint.listing import Entry
 from statemaint.maintain.run import alone_since
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import damaged
-from statemaint.plan.actions import WriteSnapshot
+from statemaint.model.ids import StoreId
+from statemaint.plan.actions import StorePlan, WriteSnapshot
 from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove, Rewind
 from statemaint.records.claims import Holder, newest
 from statemaint.records.runs import RunNote, new_run_id, write_note
 from statemaint.report.facts import RunFacts
 from statemaint.report.outcome import SnapshotWritten
 from statemaint.report.to_json import recovery_fingerprint
-from statemaint.storage import Storage
+from statemaint.storage.base import Check, Storage
 from statemaint.wording import Displayed, counted, quoted
-from statemaint.workers import Workers, in_order, nothing
+from statemaint.workers import Job, Workers, as_they_come, in_order, nothing
+
+Done = Remove | SnapshotWritten
+_Step = Remove | WriteSnapshot
 
 
 @dataclass(frozen=True, slots=True)
 class Proved:
-    """A recovery plan, and the checkpoint that it was proved on.
-
-    Attributes:
-        checkpoint: the checkpoint as a scan saw it without the removed files.
-        logs: the entries of both logs as they were.
-    """
+    """A recovery plan, and the checkpoint that it was proved on."""
 
     plan: RecoveryPlan
-    checkpoint: Checkpoint
-    logs: frozenset[Entry]
+    checkpoint: Checkpoint  # as a scan saw it without the removed files
+    logs: frozenset[Entry]  # the entries of both logs as they were
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RecoveryReport(Displayed):
-    """The result of a repair or a rollback.
+    """The result of a repair or a rollback."""
 
-    Attributes:
-        run: the id by which `undo` brings the removed files back; empty if nothing was done.
-    """
-
-    run: str
+    run: str  # the id by which `undo` brings the removed files back; empty if nothing was done
     plan: RecoveryPlan
     removed: tuple[Remove, ...] = ()
     written: tuple[SnapshotWritten, ...] = ()
@@ -70,17 +71,12 @@ class RecoveryReport(Displayed):
 
     @property
     def incomplete(self) -> bool:
-        """Whether damage remains."""
         return damaged(self.plan.findings)
 
     @property
     def work(self) -> RunFacts:
-        """What it did, for the record; a file in the trash counts as deleted."""
-        sums = {
-            "snapshots": len(self.written),
-            "written": self.bytes_written,
-            "deleted": self.bytes_removed,
-        }
+        written, deleted = self.bytes_written, self.bytes_removed
+        sums = {"snapshots": len(self.written), "written": written, "deleted": deleted}
         reasons = Counter(remove.reason.value for remove in self.removed)
         return RunFacts(sums=sums, counts={"deleted": dict(reasons)})
 
@@ -104,17 +100,12 @@ def carry_out(
     trash_for: float,
     expected: str | None,
     workers: Workers | int | None = None,
-    first: Callable[[], object] = nothing,
+    first: Check = nothing,
 ) -> RecoveryReport:
     """Makes a plan and carries it out; writes nothing if there is nothing to do.
 
     `prove` makes the plan, and is called again if another run may have worked in the meantime.
     `first` is called under the lease, before anything is changed.
-    `expected` is the fingerprint that the plan must have; `None` for any.
-
-    Raises:
-        Superseded: when the plan has another fingerprint, or the logs or a file have changed, which
-            includes the remaining files that the newest version needs.
     """
 
     def planned() -> Proved:
@@ -130,34 +121,144 @@ def carry_out(
     with leased(storage, Holder(run)) as lease:
         if not alone_since(before, lease):
             proved = planned()
-
-        def unchanged() -> None:
-            if changed := sorted(entry.path for entry in log_entries(storage) ^ proved.logs):
-                raise Superseded(changed[0], "changed since this was planned; stop the query")
-            must_stand(storage, proved.checkpoint, workers)
-
-        done: list[Remove | SnapshotWritten] = []
-
-        def noted(exit_code: int = 0) -> RecoveryReport:
-            result = _report(run, proved.plan, done)
-            note = RunNote(
-                started=started,
-                ended=storage.now(),
-                fence=lease.number,
-                snapshots_written=len(result.written),
-                files_deleted=len(result.removed),
-                bytes_written=result.bytes_written,
-                bytes_deleted=result.bytes_removed,
-                exit_code=exit_code,
-            )
-            write_note(storage, run, "mend", note)
-            return result
-
+        ledger, trash = Ledger(storage, run, lease), Trash(storage, run, trash_for)
+        recovery = Recovery(storage, proved, ledger, trash, Workers.of(workers))
         first()
-        with _counting(run, done, noted):
-            recover(proved.plan, storage, proved.checkpoint, run=run, fence=lease, workers=workers,
-                    trash_for=trash_for, before=unchanged, on_done=done.append)  # fmt: skip
-        return noted()
+        try:
+            recovery.carry_out()
+        except StatemaintError as error:  # no worker moves any file after it
+            if recovery.done:
+                recovery.noted(started, error.exit_code)
+            if removed := sum(isinstance(outcome, Remove) for outcome in recovery.done):
+                are, them = ("is", "it") if removed == 1 else ("are", "them")
+                back = f"`statemaint undo` of run {run} brings {them} back"
+                error.add_note(f"{counted(removed, 'file')} {are} in the trash already, {back}")
+            raise
+        return recovery.noted(started)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """Moves files to the trash, and writes replacements.
+
+    Actions on stores come before those on the logs. One worker takes them in the plan's order.
+    Several work on a store each, whose actions keep their order: whatever ends the work, a prefix
+    of each store's actions is done, and Spark either refuses a store that lacks files or loads the
+    right rows.
+    """
+
+    storage: Storage
+    proved: Proved
+    ledger: Ledger
+    trash: Trash
+    workers: Workers
+    done: list[Done] = field(default_factory=list)
+
+    def carry_out(self) -> None:
+        # All files are noted in the ledger and in the trash's manifest before the first is moved,
+        # with the log that a repair compared them with, or the query's logs.
+        storage, plan, checkpoint = self.storage, self.proved.plan, self.proved.checkpoint
+        notes = recovery_notes(storage, plan, checkpoint, self.trash.until)
+        logs = rolled_back(storage, plan, checkpoint)
+        self.must_be_unchanged()
+        self.ledger.fence.must_hold()
+        if removes := [step for step in plan.actions if isinstance(step, Remove)]:
+            self.ledger.removing(plan.verb.value, removes)
+            self.trash.announce(notes, plan.verb.value, logs)
+        self._on_stores([step for step in plan.actions if step.store is not None])
+        if of_logs := [step for step in plan.actions if step.store is None]:
+            self.must_be_unchanged()
+            deque(self._each(of_logs), maxlen=0)
+
+    def must_be_unchanged(self) -> None:
+        if changed := sorted(it.path for it in log_entries(self.storage) ^ self.proved.logs):
+            raise Superseded(changed[0], "changed since this was planned; stop the query")
+        must_stand(self.storage, self.proved.checkpoint, self.workers)
+
+    def noted(self, started: float, exit_code: int = 0) -> RecoveryReport:
+        run, plan = self.ledger.run, self.proved.plan
+        place = {(type(step), step.path): number for number, step in enumerate(plan.actions)}
+        removed = [outcome for outcome in self.done if isinstance(outcome, Remove)]
+        written = [outcome for outcome in self.done if isinstance(outcome, SnapshotWritten)]
+        removed.sort(key=lambda remove: place[Remove, remove.path])
+        written.sort(key=lambda snapshot: place[WriteSnapshot, snapshot.action.path])
+        report = RecoveryReport(run, plan, tuple(removed), tuple(written))
+        note = replace(
+            RunNote.of_nothing(self.storage, started, self.ledger.fence.number, exit_code),
+            snapshots_written=len(written),
+            files_deleted=len(removed),
+            bytes_written=report.bytes_written,
+            bytes_deleted=report.bytes_removed,
+        )
+        write_note(self.storage, run, "mend", note)
+        return report
+
+    def _on_stores(self, steps: Sequence[_Step]) -> None:
+        size = _bytes_read(steps)
+        threads = self.workers.threads(self.storage.parallel, size)
+        groups: dict[StoreId | None, list[_Step]] = defaultdict(list)
+        for step in steps:
+            groups[None if threads == 1 else step.store].append(step)
+        jobs = [
+            Job(partial(self._each, group), partial(self._need, group), _bytes_read(group))
+            for group in groups.values()
+        ]
+        budget = self.workers.budget(loading(size, self.proved.checkpoint.provider))
+        deque(as_they_come(jobs, threads=threads, budget=budget), maxlen=0)
+
+    def _each(self, steps: Iterable[_Step]) -> Iterator[Done]:
+        """Yields each action once it is done; an unconsumed action is not done."""
+        for step in steps:
+            for done in self._removed(step) if isinstance(step, Remove) else self._written(step):
+                self.done.append(done)
+                yield done
+
+    def _removed(self, step: Remove) -> Iterator[Remove]:
+        self.ledger.fence.check()
+        must_be_as_planned(self.storage, step.entry)
+        self.trash.put(step.entry)
+        yield step
+
+    def _written(self, step: WriteSnapshot) -> Iterator[SnapshotWritten]:
+        step, checkpoint = self._with_families(step), self.proved.checkpoint
+        alone = self._alone(step)
+        source = Source.of(self.storage, alone.store, checkpoint)
+        context = RunContext(
+            self.storage,
+            engine_for(step.chain.size, checkpoint.provider),
+            self.ledger,
+            self.ledger.fence,
+            PinWatch(self.storage, None),  # it deletes nothing
+            target=checkpoint.target,
+        )
+        for outcome in StoreExecutor.of(alone, source, context).carry_out(verify=True):
+            if isinstance(outcome, SnapshotWritten):
+                yield outcome
+
+    def _with_families(self, step: WriteSnapshot) -> WriteSnapshot:
+        """Returns the step; a zip that names its families may be in the trash by now."""
+        if (families := step.families) is None:
+            return step
+        removed = {it.path for it in self.proved.plan.actions if isinstance(it, Remove)}
+        if families.entry.path not in removed:
+            return step
+        entry = replace(families.entry, path=self.trash.path_of(families.entry))
+        return replace(step, families=replace(families, entry=entry))
+
+    def _need(self, steps: Iterable[_Step]) -> int:
+        plans = [self._alone(step) for step in steps if isinstance(step, WriteSnapshot)]
+        source = partial(Source.of, self.storage, described=self.proved.checkpoint)
+        return max((need_of(plan, source(plan.store)) for plan in plans), default=0)
+
+    def _alone(self, step: WriteSnapshot) -> StorePlan:
+        for store in self.proved.checkpoint.stores:
+            if store.id == step.store:
+                return StorePlan(store, None, (step,), (), ())
+        raise Superseded(step.path, "its store was listed when this was planned and is missing")
+
+
+def _bytes_read(steps: Iterable[_Step]) -> int:
+    return sum(step.chain.size for step in steps if isinstance(step, WriteSnapshot))
 
 
 def rewind_of(
@@ -167,81 +268,32 @@ def rewind_of(
     batch: int | None,
     removes: Iterable[Remove] = (),
 ) -> Rewind | None:
-    """Returns what the logs record of going back to a committed batch.
-
-    Args:
-        storage: where the checkpoint lives.
-        checkpoint: its scan, before anything is removed.
-        entries: those of its logs.
-        batch: the batch that stays.
-        removes: what goes.
-    """
+    # `checkpoint` and the `entries` of its logs are from before anything is removed.
     if batch not in checkpoint.batches:
         return None
     times = {entry.path: entry.modified for entry in entries}
     newest = max(checkpoint.batches)
-    sources = () if newest == batch else _sources(storage, batch, newest)
+    sources: tuple[tuple[str, str, str], ...] = ()
+    with suppress(CodecError, StorageError):  # only shown
+        if newest != batch:
+            texts = (storage.read(f"offsets/{number}") for number in (batch, newest))
+            before, after = (logs.parse_offsets(text).sources for text in texts)
+            sources = tuple((it, before.get(it, "-"), after[it]) for it in after)
     repeated = f"offsets/{batch + 1}" in times.keys() - {remove.path for remove in removes}
     committed = times.get(f"commits/{newest}"), times.get(f"commits/{batch}")
     return Rewind(newest, committed, sources, repeated=repeated)
 
 
-def _sources(storage: Storage, batch: int, newest: int) -> tuple[tuple[str, str, str], ...]:
-    try:
-        before, after = (
-            logs.parse_offsets(storage.read(f"offsets/{number}")).sources
-            for number in (batch, newest)
-        )
-    except (CodecError, StorageError):  # only shown
-        return ()
-    return tuple((source, before.get(source, "-"), after[source]) for source in after)
-
-
-@contextmanager
-def _counting(
-    run: str, done: Sequence[Remove | SnapshotWritten], noted: Callable[[int], object]
-) -> Iterator[None]:
-    """Records what was done before an error, and adds the number of moved files to the error.
-
-    No worker moves any after it.
-    """
-    try:
-        yield
-    except StatemaintError as error:
-        if done:
-            noted(error.exit_code)
-        if removed := sum(isinstance(outcome, Remove) for outcome in done):
-            are, them = ("is", "it") if removed == 1 else ("are", "them")
-            back = f"`statemaint undo` of run {run} brings {them} back"
-            error.add_note(f"{counted(removed, 'file')} {are} in the trash already, {back}")
-        raise
-
-
-def _report(
-    run: str, plan: RecoveryPlan, done: Iterable[Remove | SnapshotWritten]
-) -> RecoveryReport:
-    place = {(type(step), step.path): number for number, step in enumerate(plan.actions)}
-    removed = [outcome for outcome in done if isinstance(outcome, Remove)]
-    written = [outcome for outcome in done if isinstance(outcome, SnapshotWritten)]
-    removed.sort(key=lambda remove: place[Remove, remove.path])
-    written.sort(key=lambda snapshot: place[WriteSnapshot, snapshot.action.path])
-    return RecoveryReport(run, plan, tuple(removed), tuple(written))
-
-
-def must_stand(storage: Storage, checkpoint: Checkpoint, workers: Workers | int | None) -> None:
+def must_stand(storage: Storage, checkpoint: Checkpoint, workers: Workers) -> None:
     """Makes sure that the newest committed version still loads from the files that remain.
 
-    Executors that run on delete what they no longer need: all below the newest snapshot, which a
-    rollback moves away.
-
-    `checkpoint` is as it will be without the removed files.
+    Executors that run on delete all below the newest snapshot, which a rollback moves away.
     """
     version = checkpoint.target
     if version is None:
         return
     jobs = [partial(_must_stand, storage, store, version) for store in checkpoint.needed(version)]
-    threads = Workers.of(workers).threads(storage.parallel, 0)
-    deque(in_order(jobs, threads=threads), maxlen=0)
+    deque(in_order(jobs, threads=workers.threads(storage.parallel, 0)), maxlen=0)
 
 
 def _must_stand(storage: Storage, store: Store, version: int) -> None:

@@ -51,10 +51,7 @@ class Proofs:
     _made: list[tuple[Store, int, Proof | StatemaintError]] = field(default_factory=list)
 
     def look_ahead(self, before: Verification, steps: Iterable[RepairStep]) -> None:
-        """Verifies stores without the files of their steps, and proves these steps.
-
-        `before` is the verification with all files; the steps are in the order of the search.
-        """
+        """Verifies stores without the files of their steps, and proves these steps, in order."""
         by_store: dict[StoreId | None, list[RepairStep]] = defaultdict(list)
         for step in steps:
             if not of_checksum(step.finding):  # of these, one of two is taken, or often none
@@ -71,11 +68,8 @@ class Proofs:
             self.prove(without.checkpoint, last)
 
     def verify_without(self, steps: Iterable[RepairStep], known: Results) -> Verification:
-        """Verifies the checkpoint as it will be without the files of some steps.
-
-        A removed zip may be rebuilt, so a lineage that names it is not broken for good, and the
-        families that it names will have their names again.
-        """
+        # A removed zip may be rebuilt, so a lineage that names it is not broken for good, and the
+        # families that it names will have their names again.
         taken = tuple(steps)
         view = Without(self.storage, frozenset(path for step in taken for path in step.paths))
         rebuilt: dict[StoreId, dict[int, frozenset[int]]] = defaultdict(dict)
@@ -92,20 +86,16 @@ class Proofs:
         threads = self._threads(checkpoint, there)
         if threads == 1:
             return
-        sizes = [store_of(checkpoint, step).size for step in there]
-        jobs = [
-            Job(
-                partial(self._proofs, checkpoint, step),
-                partial(self._need, checkpoint, step),
-                size,
-                "repair step",
-            )
-            for step, size in zip(there, sizes, strict=True)
-        ]
-        budget = self.workers.budget(loading(sum(sizes), checkpoint.provider))
+        stores = [store_of(checkpoint, step) for step in there]
+        jobs = []
+        for step, store in zip(there, stores, strict=True):
+            start = partial(self._proofs, checkpoint, step)
+            need = partial(self._need, checkpoint, store)
+            jobs.append(Job(start, need, store.size, "repair step"))
+        budget = self.workers.budget(loading(sum(job.size for job in jobs), checkpoint.provider))
         proofs = in_turn(jobs, threads=threads, budget=budget)
-        for step, proof in zip(there, proofs, strict=True):
-            self._made.append((store_of(checkpoint, step), step.version, proof))
+        versions = (step.version for step in there)
+        self._made += zip(stores, versions, proofs, strict=True)
 
     def of(self, checkpoint: Checkpoint, step: RepairStep) -> Proof:
         store = store_of(checkpoint, step)
@@ -120,24 +110,19 @@ class Proofs:
         size = sum(store_of(checkpoint, step).size for step in steps)
         return self.workers.threads(self.storage.parallel, size)
 
-    def _need(self, checkpoint: Checkpoint, step: RepairStep) -> int:
-        store = store_of(checkpoint, step)
+    def _need(self, checkpoint: Checkpoint, store: Store) -> int:
         return check_need(store, Source.of(self.storage, store, checkpoint))
 
     def _proofs(
         self, checkpoint: Checkpoint, step: RepairStep
     ) -> Iterator[Proof | StatemaintError]:
-        """Yields the error of a proof, which the search may never need, instead of raising it."""
         try:
             yield self._proof(checkpoint, step)
-        except StatemaintError as error:
+        except StatemaintError as error:  # the search may never need this proof
             yield error.with_traceback(None)
 
     def _proof(self, checkpoint: Checkpoint, step: RepairStep) -> Proof:
-        """Folds the version of a step from the log, or the newest version if the step's is above.
-
-        The zip that names the column families may be one that the step removes.
-        """
+        """Folds the version of a step from the log, or the newest one if the step's is above."""
         store = store_of(checkpoint, step)
         last = checkpoint.span[1] if checkpoint.span else 0
         version = min(step.version or last, last)
@@ -145,14 +130,12 @@ class Proofs:
         if not isinstance(chain, Chain) or not chain.paths:
             detail = "files are missing; put them back from a copy"
             raise CheckpointError(store.id.directory, detail)
+        # The zip that names the column families may be one that the step removes.
         families = store_of(self.before, step).families_at(version)
         source = replace(Source.of(self.storage, store, checkpoint), families=families)
         engine = engine_for(chain.size, checkpoint.provider)
         digest = engine.fold(source, chain, (version,), write=False).digests[version]
         return Proof(digest.digest, digest.rows, len(chain.paths), chain.start)
-
-
-# -- doubts: the reasons that a log may be wrong, and not the snapshot that differs from it
 
 
 def doubts_of(store: Store, chain: Chain, snapshot: Entry, checkpoint: Checkpoint) -> Iterator[str]:
@@ -177,7 +160,7 @@ def doubts_of(store: Store, chain: Chain, snapshot: Entry, checkpoint: Checkpoin
 
 
 def _edited(store: Store, chain: Chain, snapshot: Entry) -> str | None:
-    """Returns why a log may have been changed by something other than its query; `None` if not.
+    """Returns why a log may have been changed by something other than its query.
 
     A query writes one change after another. A rewound query writes every change again, from some
     version up to the snapshot's and beyond.

@@ -1,6 +1,7 @@
 """Repair of snapshots and checksums that the log can replace."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from io import BytesIO
@@ -26,13 +27,7 @@ from statemaint.plan.recovery.repair_steps import (
     witness,
 )
 from statemaint.plan.staleness import judge, was_replaced
-from statemaint.recover.carry_out import (
-    Proved,
-    RecoveryReport,
-    carry_out,
-    log_entries,
-    rewind_of,
-)
+from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_entries, rewind_of
 from statemaint.recover.proofs import Proofs, doubts_of, listed, store_of
 from statemaint.scan.identity import check_links
 from statemaint.scan.proofs import fingerprint
@@ -132,8 +127,8 @@ class _Search:
 
     def consider(self, step: RepairStep) -> None:
         """Takes a step with its proof, unless there is a reason against it."""
-        hidden = frozenset(path for accepted in self.accepted for path in accepted.paths)
-        removes = tuple(remove for remove in step.removes if remove.path not in hidden)
+        removed = self._removed
+        removes = tuple(remove for remove in step.removes if remove.path not in removed)
         if not removes or self._settled(step.finding):
             return  # another step removes its files, or the fault is resolved
         step = replace(step, removes=removes)
@@ -172,11 +167,8 @@ class _Search:
             self.based.append(replace(step, proof=proof))
 
     def _settled(self, finding: Finding) -> bool:
-        """Returns whether the step for another finding has resolved this one.
-
-        Removing the lower of two snapshots may resolve a mismatch between them, and a checksum
-        that does not match has two possible steps.
-        """
+        # Removing the lower of two snapshots may resolve a mismatch between them, and a checksum
+        # that does not match has two possible steps.
         twofold = finding.code is FindingCode.SNAPSHOT_MISMATCH or of_checksum(finding)
         return twofold and _key(finding) not in _damage(self.after)
 
@@ -228,44 +220,37 @@ class _Search:
             yield f"it is unclear whether it or {side.owner} is wrong; put both back from a copy"
 
     def _agrees(self, store: Store, side: ChecksumFile) -> bool:
-        """Returns whether a snapshot that was not made from a file agrees with its content.
-
-        No checksum is read for this: those of the other files may be stale as well.
-        """
-        pair = witness(store, side)
-        if pair is None:
+        """Returns whether a snapshot that was not made from a file agrees with its content."""
+        if not (pair := witness(store, side)):
             return False
         snapshot, chain = pair
-        source = Source.of(self._storage, store, self._before.checkpoint).like(snapshot)
-        source = replace(source, checksums={})
+        source = self._unchecked(store).like(snapshot)
         engine = engine_for(chain.size, self._before.checkpoint.provider)
-        try:
+        with suppress(CheckpointError, UnsupportedError):
             held = engine.digest(source, snapshot.entry.path)
             folded = engine.fold(source, chain, (chain.version,), write=False)
             return held == folded.digests[chain.version]
-        except (CheckpointError, UnsupportedError):
-            return False
+        return False
+
+    def _unchecked(self, store: Store) -> Source:
+        # No checksum is read: those of the other files may be stale as well.
+        return replace(Source.of(self._storage, store, self._before.checkpoint), checksums={})
 
     def _decodes(self, step: RepairStep, store: Store) -> bool:
-        """Returns whether a snapshot that is removed for its checksum can be read without it.
-
-        It may then be right, and the log that it would be rebuilt from wrong.
-        """
+        # A snapshot that can be read without its checksum may be right, and the log wrong.
         if not of_checksum(step.finding):
             return False
         entry = step.removes[-1].entry
-        source = replace(Source.of(self._storage, store, self._before.checkpoint), checksums={})
-        try:
-            engine_for(entry.size, self._before.checkpoint.provider).digest(source, entry.path)
-        except (CheckpointError, UnsupportedError):
-            return False
-        return True
+        engine = engine_for(entry.size, self._before.checkpoint.provider)
+        with suppress(CheckpointError, UnsupportedError):
+            engine.digest(self._unchecked(store), entry.path)
+            return True
+        return False
 
     def _against_log(self, step: RepairStep, before: Store, after: Store) -> Iterator[str]:
         """Yields why the log may be wrong, and not the snapshot that differs from it."""
         path = step.removes[-1].path
-        disputed = judge(before, self._before.checkpoint).disputed
-        for suspect in disputed:
+        for suspect in judge(before, self._before.checkpoint).disputed:
             if suspect.path == path and not suspect.by_query:
                 once = "it was equal to the log when it was proved; " if suspect.proved else ""
                 yield f"{once}{suspect.why}"
@@ -281,34 +266,27 @@ class _Search:
             yield from doubts_of(after, chain, step.removes[-1].entry, self._before.checkpoint)
 
     @property
+    def _removed(self) -> set[str]:
+        return {path for step in self.accepted for path in step.paths}
+
+    @property
     def unrepaired(self) -> tuple[str, ...]:
         """Each file whose removal might have resolved a finding, with why it stays."""
-        removed = {path for step in self.accepted for path in step.paths}
-        return tuple(
-            f"{path} stays: {why}" for path, why in self._stays.items() if path not in removed
-        )
+        removed, stays = self._removed, self._stays.items()
+        return tuple(f"{path} stays: {why}" for path, why in stays if path not in removed)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The findings that remain after all steps; no step resolves a broken lineage."""
-        lineages = (
-            finding
-            for finding in self._before.findings
-            if finding.code is FindingCode.LINEAGE_BROKEN
-        )
-        own = (
-            finding for finding in lineages if finding.path and finding.path.endswith(".changelog")
-        )
+        remaining = dict.fromkeys(self.after.findings)
+        for finding in self._before.findings:
+            of_changelog = finding.path and finding.path.endswith(".changelog")
+            if finding.code is FindingCode.LINEAGE_BROKEN and of_changelog:
+                remaining[finding] = None
         based = [store_of(self._before.checkpoint, step) for step in self.based]
-        remaining = dict.fromkeys((*self.after.findings, *own))
-        return tuple(
-            finding
-            for finding in remaining
-            if not any(lacks_base(store, finding) for store in based)
-        )
+        return tuple(it for it in remaining if not any(lacks_base(store, it) for store in based))
 
     def made(self) -> Iterator[RepairStep]:
-        """Yields the steps, each with the snapshot that replaces the removed one."""
         before = self._before.checkpoint
         first, last = before.span or (0, 0)
         window = range(first, last + 1)
@@ -351,24 +329,23 @@ def _without_corrupt(found: Verification) -> Verification:
 
 def _loses_families(store: Store, verified: Verification, step: RepairStep) -> bool:
     """Returns whether a store has column families that no zip names."""
-    tagged = {operator.id for operator in verified.checkpoint.operators if operator.has_families}
-    named = store.rocks is None or store.families_at(step.version)
-    return not named and store.id.operator in tagged
+    if store.rocks is None or store.families_at(step.version):
+        return False
+    operators = verified.checkpoint.operators
+    return any(it.has_families and it.id == store.id.operator for it in operators)
 
 
 def _is_checksum(storage: Storage, side: ChecksumFile) -> bool:
-    """Returns whether the content of a checksum file is a valid checksum of any bytes."""
     if side.by_spark and side.entry.size > checksum_file.MOST_BYTES:
         return False
     content = storage.read(side.entry.path)
-    try:
+    with suppress(CodecError):
         if side.by_spark:
             checksum_file.parse_spark(content)
         else:
             checksum_file.hadoop_matches(content, BytesIO())
-    except CodecError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _outside(entries: Iterable[Entry]) -> str | None:

@@ -22,13 +22,7 @@ from statemaint.plan.staleness import judge
 from statemaint.planning import not_committed, scan_checkpoint
 from statemaint.records.pins import read_pins
 from statemaint.records.segments import BOOTSTRAP, read_lines
-from statemaint.recover.carry_out import (
-    Proved,
-    RecoveryReport,
-    carry_out,
-    log_entries,
-    rewind_of,
-)
+from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_entries, rewind_of
 from statemaint.scan.identity import check_inside, check_links
 from statemaint.scan.query_logs import partition_counts
 from statemaint.scan.rollbacks import interrupted_rollbacks
@@ -113,9 +107,8 @@ def _proved(storage: Storage, batch: int, workers: Workers | int | None) -> Prov
     _check_log(reading, before, batch, workers)
     removes = _removes(reading, entries, batch)
     check_inside(remove.entry for remove in removes)
-    diagnosis = doctor(
-        Without(reading, [remove.path for remove in removes]), deep=True, workers=workers
-    )
+    view = Without(reading, [remove.path for remove in removes])
+    diagnosis = doctor(view, deep=True, workers=workers)
     _check_restart(diagnosis, batch)
     _check_stores(before, diagnosis.checkpoint, batch)
     plan = RecoveryPlan(
@@ -153,23 +146,18 @@ def _check_log(
     for findings in in_turn(jobs, threads=threads, budget=budget, stop=reading.stop):
         for finding in findings:
             if finding.code is not FindingCode.STALE_SNAPSHOT and batch in finding.batches:
-                detail = (
-                    f"cannot roll back to batch {batch}, its rows may be wrong: {finding.detail}"
-                )
-                raise DamagedError(checkpoint.root, detail, code=finding.code.value)
+                why = f"cannot roll back to batch {batch}, its rows may be wrong: {finding.detail}"
+                raise DamagedError(checkpoint.root, why, code=finding.code.value)
 
 
 def _check_stores(before: Checkpoint, after: Checkpoint, batch: int) -> None:
     """Refuses a batch that leaves a store without files: a scan would no longer see that store."""
-    remaining, version = {store.id for store in after.stores if store.files}, version_of(batch)
-    required = (
-        store.id for store in before.stores if store.files and before.asks(store.id, version)
-    )
-    lost = sorted(store_id for store_id in required if store_id not in remaining)
-    if lost:
+    version = version_of(batch)
+    required = {it.id for it in before.stores if it.files and before.asks(it.id, version)}
+    if lost := sorted(required - {store.id for store in after.stores if store.files}):
         detail = (
             f"cannot roll back to batch {batch}: {lost[0].directory} has no file of version "
-            f"{version_of(batch)} or below"
+            f"{version} or below"
         )
         raise DamagedError(before.root, detail, code=FindingCode.BROKEN_CHAIN.value)
 
@@ -218,10 +206,8 @@ def _removes(storage: Storage, entries: Iterable[Entry], batch: int) -> tuple[Re
 
 
 def _repeats(storage: Storage, batch: int) -> bool:
-    """Returns whether the next batch is a `bootstrap` by its offsets and the ledger: it reads none.
-
-    Its offsets are kept if a restart without them would lack those of the batch before.
-    """
+    # Whether the next batch is a `bootstrap`, which reads no input. Its offsets are kept if a
+    # restart without them would lack those of the batch before.
     if not any(line.get("batch") == batch + 1 for line in read_lines(storage, BOOTSTRAP)):
         return False
     same = storage.read(f"offsets/{batch}") == storage.read(f"offsets/{batch + 1}")
@@ -246,11 +232,7 @@ def _check_restart(diagnosis: Diagnosis, batch: int) -> None:
         return
     version = version_of(batch)
     damage = [finding for finding in diagnosis.findings if finding.damage]
-    mine = (
-        [finding for finding in damage if batch in finding.batches]
-        or [*diagnosis.blockers]
-        or damage
-    )
+    mine = [it for it in damage if batch in it.batches] or [*diagnosis.blockers] or damage
     if not mine:  # pragma: no cover -- a finding says why a version does not load
         raise ConfigError(f"{diagnosis.checkpoint.root}: version {version} does not load")
     detail = f"cannot roll back to batch {batch}: {mine[0].detail}"

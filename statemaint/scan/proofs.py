@@ -134,7 +134,7 @@ def fingerprint(storage: Storage, path: str) -> tuple[int, int] | None:
         return -1, 0
 
 
-def is_same(one: Entry, other: Entry) -> bool:
+def is_same(one: Entry, other: Entry | FileRecord) -> bool:
     return (one.path, one.size, one.modified) == (other.path, other.size, other.modified)
 
 

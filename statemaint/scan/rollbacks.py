@@ -112,13 +112,13 @@ def _is_unfinished(
             continue
         if entry is None:
             return False
-        if not is_same(entry, seen.entry):
+        if not is_same(entry, seen):
             # A bucket gives what an undo restores a new time. Otherwise the query wrote it again,
             # which is certain if the trash still has it and moves keep times here.
-            kept_times = trashed and is_same(replace(trashed, path=path), seen.entry)
+            kept_times = trashed and is_same(replace(trashed, path=path), seen)
             if kept_times or path not in restored():
                 return False
-            if fingerprint(storage, path) != (seen.entry.size, seen.crc32c):
+            if fingerprint(storage, path) != (seen.size, seen.sum):
                 return False
         stays = True
     now, then = _newest(there), _newest(seen.path for seen in (*noted.left, *noted.removed))

@@ -11,8 +11,8 @@ from threading import Condition, Lock, Thread
 from typing import TypeVar
 
 from statemaint.errors import LeaseHeldError, StatemaintError
-from statemaint.execute.announced import adopt_announcements
 from statemaint.execute.lease import QUIET, RENEWALS, Lease, acquire, end_earlier, renewed_once
+from statemaint.execute.store_record import adopt_announcements
 from statemaint.maintain.run import end_run
 from statemaint.records.claims import Holder
 from statemaint.report.run import Emptied

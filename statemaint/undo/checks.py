@@ -10,12 +10,13 @@ versions that the commit log requires.
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from statemaint.codec.rocksdb import snapshot_zip
 from statemaint.errors import CodecError, NotFoundError
-from statemaint.execute.commits import committed_batches
-from statemaint.execute.log_witness import Versioned, log_of
+from statemaint.execute.fence import committed_batches
+from statemaint.execute.trash import Versioned, log_of
 from statemaint.listing import Entry
 from statemaint.model.files import (
     ChecksumFile,
@@ -42,6 +43,7 @@ _GONE = (
 )
 _LEAVE = "leave it in the trash, `statemaint doctor` reports what the checkpoint needs"
 _OF_STORE = re.compile(r"/(SSTs|logs)$")
+_IN_UNIT = re.compile(r"state/(\d+)/(\d+)/")
 
 
 def undo_refusals(storage: Storage, trash: Contents, history: LedgerHistory) -> dict[str, str]:
@@ -49,37 +51,23 @@ def undo_refusals(storage: Storage, trash: Contents, history: LedgerHistory) -> 
 
 
 def units_of(paths: Iterable[str]) -> frozenset[UnitId]:
-    parts = (path.split("/") for path in paths if path.startswith("state/"))
-    numbers = ((names[1], names[2]) for names in parts if len(names) > 3)  # noqa: PLR2004
-    return frozenset(
-        UnitId(int(operator), int(partition))
-        for operator, partition in numbers
-        if operator.isdecimal() and partition.isdecimal()
-    )
+    matches = filter(None, map(_IN_UNIT.match, paths))
+    return frozenset(UnitId(int(match[1]), int(match[2])) for match in matches)
 
 
 @dataclass(frozen=True, slots=True)
 class _Log:
-    """One store's current log, compared with the log that a run saw.
+    """One store's current log, compared with the log that a run saw."""
 
-    Attributes:
-        changed: the files that changed, ascending by version.
-        sound: the versions with an unchanged file.
-        newest: the newest version that the run saw; 0 if it noted none.
-        new: the words that describe a changed file.
-        noted: whether the run noted its log at all; early builds did not.
-        cut: whether files above `newest` that the run saw, or a later one removed, are missing.
-    """
-
-    changed: tuple[tuple[int, str], ...]
-    sound: frozenset[int]
-    newest: int
-    new: str
-    noted: bool = True
+    changed: tuple[tuple[int, str], ...]  # the files that changed, ascending by version
+    sound: frozenset[int]  # the versions with an unchanged file
+    newest: int  # the newest version that the run saw; 0 if it noted none
+    new: str  # the words that describe a changed file
+    noted: bool = True  # whether the run noted its log at all; early builds did not
+    # Whether files above `newest` that the run saw, or a later one removed, are missing.
     cut: bool = False
 
     def against(self, version: int, target: int) -> str | None:
-        """Returns why a file of a version no longer fits beside the committed `target`."""
         if self.changed and self.changed[0][0] <= version:
             return f"{self.changed[0][1]} {self.new}; {_LEAVE}"
         above = {number: path for number, path in self.changed if version < number <= self.newest}
@@ -103,9 +91,6 @@ class _Fit:
             path: classify_any(Entry(path, entry.size, entry.modified))
             for path, entry in trash.files.items()
         }
-        self._of_repair = any(
-            manifest.name == f"{RecoveryVerb.REPAIR.value}.jsonl" for manifest in trash.manifests
-        )
 
     def reasons(self) -> dict[str, str]:
         directories: dict[str, list[Versioned]] = {}
@@ -115,12 +100,9 @@ class _Fit:
         stay: dict[str, str] = {}
         for directory, files in directories.items():
             stay.update(self._of_store(directory, files))
-        stay.update(self._without_parts(stay))
-        stay.update(self._parts_of(stay))
-        stay.update(self._without_store(stay))
+        for further in (self._without_parts, self._parts_of, self._without_store):
+            stay.update(further(stay))
         return stay
-
-    # -- the log of a store
 
     def _of_store(self, directory: str, files: list[Versioned]) -> Iterator[tuple[str, str]]:
         there = self._state_of(directory)
@@ -144,15 +126,10 @@ class _Fit:
                 back.add(file.version)
 
     def _state_of(self, directory: str) -> list[Versioned]:
-        files = (
-            classify_any(entry)
-            for entry in self._storage.list(directory)
-            if _in(entry.path, directory)
-        )
-        return [file for file in files if isinstance(file, Delta | Snapshot)]
+        entries = (it for it in self._storage.list(directory) if _in(it.path, directory))
+        return [file for file in map(classify_any, entries) if isinstance(file, Delta | Snapshot)]
 
     def _lone(self, version: int, back: Collection[int]) -> str | None:
-        """Returns why a file does not fit below the existing files: there is a gap above it."""
         above = min((newer for newer in back if newer >= version), default=version)
         lacking = range(max(version + 1, self._required), min(above - 1, self._target) + 1)
         if lacking:
@@ -166,10 +143,8 @@ class _Fit:
         return f"version {file.version} is above the newest committed one now; {_LEAVE}"
 
     def _overtaken(self, file: Versioned, world: StoreWorld | None) -> str | None:
-        """Returns why a snapshot from above the log does not fit once its batch has run.
-
-        The batch may have written the same changes on top of another version below.
-        """
+        """Returns why a snapshot from above the log does not fit once its batch has run."""
+        # The batch may have written the same changes on top of another version below.
         if world is None or not isinstance(file, Snapshot):
             return None
         if not (world.target or 0) < file.version <= self._target:
@@ -232,7 +207,6 @@ class _Fit:
         return _Log(tuple(sorted(changed)), frozenset(), 0, how, noted=False)
 
     def _written_again(self, directory: str, *, zips: bool) -> list[tuple[int, str]]:
-        """Returns the files in the trash whose places a later run has cleared of other files."""
         return [
             (file.version, path)
             for path, file in self._files.items()
@@ -241,14 +215,10 @@ class _Fit:
             and self._same.written_again(path)
         ]
 
-    # -- zips of RocksDB, and the files they share
-
     def _without_parts(self, stay: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        """Yields the zips that refer to a missing file.
-
-        A zip that a repair replaced may have lacked it already.
-        """
-        if self._of_repair:
+        """Yields the zips that lack a file, which those that a repair replaced may always have."""
+        repair = f"{RecoveryVerb.REPAIR.value}.jsonl"
+        if any(manifest.name == repair for manifest in self._trash.manifests):
             return
         for path in sorted(self._files.keys() - stay.keys()):
             if why := lacking_part(self._storage, self._trash, path):
@@ -285,23 +255,18 @@ class _Fit:
 
 
 def lacking_part(storage: Storage, trash: Contents, path: str) -> str | None:
-    """Returns the file that a zip in the trash would lack once it is back; `None` if none."""
+    """Returns which file a zip in the trash would lack once it is back."""
     for part, size in parts_of(storage, trash.files[path].path, path).items():
         trashed = trash.files.get(part)
         if trashed is not None and trashed.size == size:
             continue
-        if _size(storage, part) != size:
-            other = trash_of_others(storage, trash.run).get(part)
-            where = f"was removed by run {other}; undo that run first" if other else "is missing"
-            return f"{part}, which {path} refers to, {where}"
+        with suppress(NotFoundError):
+            if storage.stat(part).size == size:
+                continue
+        other = trash_of_others(storage, trash.run).get(part)
+        where = f"was removed by run {other}; undo that run first" if other else "is missing"
+        return f"{part}, which {path} refers to, {where}"
     return None
-
-
-def _size(storage: Storage, path: str) -> int | None:
-    try:
-        return storage.stat(path).size
-    except NotFoundError:
-        return None
 
 
 def parts_of(storage: Storage, stored: str, path: str) -> dict[str, int]:
@@ -317,12 +282,9 @@ def parts_of(storage: Storage, stored: str, path: str) -> dict[str, int]:
 
 def trash_of_others(storage: Storage, run: str) -> dict[str, str]:
     """Returns the files in the trash of other runs by their old paths, each with one such run."""
-    runs = {}
-    for entry in storage.list(FOLDER):
-        other, _, path = entry.path.removeprefix(f"{FOLDER}/").partition("/")
-        if other != run_folder(run):
-            runs[path] = other
-    return runs
+    inside = (entry.path.removeprefix(f"{FOLDER}/") for entry in storage.list(FOLDER))
+    places = (path.partition("/") for path in inside)
+    return {path: other for other, _, path in places if other != run_folder(run)}
 
 
 def _in(path: str, directory: str) -> bool:

@@ -5,6 +5,7 @@ these are one file. How it came there does not matter: the process was killed, t
 request, or an answer was lost.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -13,7 +14,8 @@ from dataclasses import dataclass, field
 from statemaint.errors import NotFoundError
 from statemaint.listing import Entry
 from statemaint.model.ids import RecoveryVerb, UnitId, run_folder
-from statemaint.records.manifest import Contents, Seen, folder_of
+from statemaint.model.proof import FileRecord
+from statemaint.records.manifest import Contents, folder_of
 from statemaint.records.segments import UNDO, Line, ledger_of, read_ledger
 from statemaint.scan.proofs import crc32c_of, equal
 from statemaint.storage import Storage
@@ -21,23 +23,14 @@ from statemaint.storage import Storage
 
 @dataclass(frozen=True, slots=True)
 class FileNote:
-    """The ledger's note of a file that a run was about to remove, or an undo to restore.
+    """The ledger's note of a file that a run was about to remove, or an undo to restore."""
 
-    Attributes:
-        run: the run that removed the file.
-        fence: the fence that the run or the undo held; 0 without one.
-        size: in bytes; -1 if it was not noted.
-        modified: the file's time before it was moved away; `None` if it was not noted.
-        crc32c: of a restored file; `None` if it was not read, because the move keeps the time.
-        time: when it was noted.
-    """
-
-    run: str
-    fence: int = 0
-    size: int = -1
-    modified: float | None = None
-    crc32c: int | None = None
-    time: float = 0.0
+    run: str  # that removed the file
+    fence: int = 0  # that the run or the undo held; 0 without one
+    size: int = -1  # in bytes; -1 if it was not noted
+    modified: float | None = None  # before it was moved away; `None` if it was not noted
+    crc32c: int | None = None  # of a restored file, if it was read: a move may keep the time
+    time: float = 0.0  # when it was noted
 
     @classmethod
     def of(cls, line: Line, run: str) -> "FileNote":
@@ -51,93 +44,65 @@ class FileNote:
             line.time or 0.0,
         )
 
-    def lists(self, file: "Entry | FileNote") -> bool:
-        """Returns whether another listing is of the same file, by size and time."""
-        listed = (self.size, self.modified)
-        return self.modified is not None and listed == (file.size, file.modified)
+    def lists(self, file: "FileRecord | Entry | FileNote") -> bool:
+        same = (self.size, self.modified) == (file.size, file.modified)
+        return same and self.modified is not None
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerHistory:
-    """The ledger's notes of a run's files, by path.
-
-    Attributes:
-        restored: the restorings by undos.
-        removed: the removals by runs.
-        written: the paths of the snapshots that runs wrote.
-    """
+    """The ledger's notes of a run's files, by path."""
 
     run: str
-    restored: Mapping[str, tuple[FileNote, ...]] = field(default_factory=dict)
-    removed: Mapping[str, tuple[FileNote, ...]] = field(default_factory=dict)
-    written: frozenset[str] = frozenset()
+    restored: Mapping[str, tuple[FileNote, ...]] = field(default_factory=dict)  # by undos
+    removed: Mapping[str, tuple[FileNote, ...]] = field(default_factory=dict)  # by runs
+    written: frozenset[str] = frozenset()  # the paths of the snapshots that runs wrote
 
     def restoring(self, path: str) -> FileNote | None:
-        """Returns the first note of an undo of this run that was about to restore a file."""
         return next((note for note in self.restored.get(path, ()) if note.run == self.run), None)
 
     def restored_since(self, path: str) -> tuple[FileNote, ...]:
-        """Returns the restorings of a file since this run's last removal of any file.
-
-        A file that an undo restored earlier is the one that this run found; its note does not
-        describe the current file.
-        """
+        # A file that was restored earlier is the one that this run found.
         mine = self._fence
-        notes = self.restored.get(path, ())
-        return tuple(note for note in notes if mine is None or note.fence > mine)
+        return tuple(note for note in self.restored.get(path, ()) if note.fence > mine)
 
     def removed_again(self, path: str) -> tuple[FileNote, ...]:
         """Returns the removals by later runs of a file that this run had noted as well."""
         removals = self.removed.get(path, ())
-        mine = max((note.fence for note in removals if note.run == self.run), default=None)
-        if mine is None:
-            return ()
+        mine = max((note.fence for note in removals if note.run == self.run), default=math.inf)
         return tuple(note for note in removals if note.run != self.run and note.fence > mine)
 
     def removed_before(self, path: str) -> bool:
         """Returns whether an earlier run removed a file, so that this run did not find it."""
-        mine = self._fence
-        removals = self.removed.get(path, ())
-        return mine is not None and any(
-            note.run != self.run and note.fence < mine for note in removals
-        )
+        mine, removals = self._fence, self.removed.get(path, ())
+        return any(note.run != self.run and note.fence < mine for note in removals)
 
     def removed_since(self) -> frozenset[str]:
-        """Returns the paths of all files that later runs removed."""
-        mine = self._fence
-        if mine is None:
-            return frozenset()
-        return frozenset(
-            path
-            for path, removals in self.removed.items()
-            if any(note.fence > mine for note in removals)
-        )
+        """Returns the paths of all files that later runs removed; none if this run removed none."""
+        mine, removed = self._fence, self.removed.items()
+        later = (path for path, notes in removed if any(note.fence > mine for note in notes))
+        return frozenset(later if mine > -math.inf else ())
 
     @property
-    def _fence(self) -> int | None:
-        """Returns the last fence that this run held while it removed anything."""
+    def _fence(self) -> float:
+        """Returns the last fence under which this run removed anything; else minus infinity."""
         removals = (note for notes in self.removed.values() for note in notes)
-        return max((note.fence for note in removals if note.run == self.run), default=None)
+        return max((note.fence for note in removals if note.run == self.run), default=-math.inf)
 
 
 def read_history(storage: Storage, run: str, units: Iterable[UnitId] = ()) -> LedgerHistory:
-    restored: dict[str, list[FileNote]] = defaultdict(list)
+    restored: dict[str, tuple[FileNote, ...]] = defaultdict(tuple)
     for line in read_ledger(storage, UNDO):
-        restored[line.path].append(FileNote.of(line, line.restored_of))
-    removed: dict[str, list[FileNote]] = defaultdict(list)
+        restored[line.path] += (FileNote.of(line, line.restored_of),)
+    removed: dict[str, tuple[FileNote, ...]] = defaultdict(tuple)
     written = set()
     for ledger in (*RecoveryVerb, *map(ledger_of, sorted(units))):
         for line in read_ledger(storage, ledger):
             if line.removes:
-                removed[line.path].append(FileNote.of(line, line.run))
+                removed[line.path] += (FileNote.of(line, line.run),)
             elif line.fields.get("action") == "write_snapshot":
                 written.add(line.path)
-    return LedgerHistory(
-        run_folder(run),
-        {path: tuple(notes) for path, notes in restored.items()},
-        {path: tuple(notes) for path, notes in removed.items()},
-        frozenset(written),
-    )
+    return LedgerHistory(run_folder(run), restored, removed, frozenset(written))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,31 +113,28 @@ class FileIdentity:
     trash: Contents
     history: LedgerHistory
 
-    def __call__(self, seen: Seen, entry: Entry) -> bool:
+    def __call__(self, seen: FileRecord, entry: Entry) -> bool:
         """Returns whether a listed file is the one that was seen.
 
         Its bytes decide if they were noted: a copied checkpoint has other times, and a clock in
         whole seconds may give two files the same time.
         """
-        if entry.size != seen.entry.size:
+        if entry.size != seen.size:
             return False
-        if seen.crc32c is not None:
-            return crc32c_of(self.storage, entry.path) == seen.crc32c
+        if seen.sum is not None:
+            return crc32c_of(self.storage, entry.path) == seen.sum
         if trashed := self.trash.files.get(entry.path):
             return equal(self.storage, trashed.path, entry.path)
-        if entry.modified is not None and entry.modified == seen.entry.modified:
+        if entry.modified is not None and entry.modified == seen.modified:
             return True
         for note in self.history.restored.get(entry.path, ()):
-            was_seen = (note.size, note.modified) == (seen.entry.size, seen.entry.modified)
+            was_seen = (note.size, note.modified) == (seen.size, seen.modified)
             if was_seen and note.crc32c is not None:
                 return crc32c_of(self.storage, entry.path) == note.crc32c
         return False
 
     def is_of_earlier(self, entry: Entry) -> bool:
-        """Returns whether the undo of an earlier run has restored a file since.
-
-        This run did not find it; the query did not write it.
-        """
+        """Returns whether the undo of an earlier run, not the query, has restored a file since."""
         return self.history.removed_before(entry.path) and any(
             crc32c_of(self.storage, entry.path) == note.crc32c
             if note.crc32c is not None
@@ -186,20 +148,14 @@ class FileIdentity:
         return any(not self._is_mine(path, note) for note in self.history.removed_again(path))
 
     def _is_mine(self, path: str, removal: FileNote) -> bool:
-        """Returns whether a later run removed the very file that is in the trash.
-
-        Its bytes decide as long as they exist.
-        """
+        # Whether a later run removed the file in the trash: its bytes decide as long as they exist.
         for place in self._places_of(path, removal):
             with suppress(NotFoundError):
                 return equal(self.storage, self.trash.files[path].path, place)
         return self.is_noted(path, removal)
 
     def _places_of(self, path: str, removal: FileNote) -> Iterator[str]:
-        """Yields the places where the file may be that a run was about to remove.
-
-        The run may have failed before it came to that; the next one removes the file then.
-        """
+        """Yields the places where the file may be that a run was about to remove, if it did so."""
         alike = [note for note in self.history.removed.get(path, ()) if note.lists(removal)]
         undos = self.history.restored.get(path, ())
         for note in (removal, *alike):
@@ -213,4 +169,4 @@ class FileIdentity:
     def is_noted(self, path: str, removal: FileNote) -> bool:
         """Returns whether a later run removed the file that this run had listed, unchanged."""
         note = self.trash.notes.get(path)
-        return note is not None and removal.lists(note.seen.entry)
+        return note is not None and removal.lists(note.seen)

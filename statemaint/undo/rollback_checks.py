@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from statemaint.errors import ConfigError
-from statemaint.execute.log_witness import is_log_entry, log_entries
+from statemaint.execute.trash import is_log_entry, log_entries
 from statemaint.listing import Entry
 from statemaint.model.files import Delta, Snapshot, classify_any, snapshot_version
 from statemaint.model.ids import batch_in, batch_of, version_of
-from statemaint.records.manifest import Contents, LogWorld, Seen
+from statemaint.model.proof import FileRecord
+from statemaint.records.manifest import Contents, LogWorld
 from statemaint.scan.proofs import equal
 from statemaint.storage import Storage
 from statemaint.undo.checks import lacking_part, trash_of_others, version_in
@@ -48,20 +49,16 @@ class _Rollback:
         self._must_have_its_commits()
         # A rollback that ended while it noted what it would move has moved none, and its manifest
         # may lack files that exist.
-        logs = self.trash.logs
+        root, run, logs = self.storage.root, self.trash.run, self.trash.logs
         reasons = self._against(logs) if logs else self._against_old()
         for why in reasons if self.trash.files else ():
             raise ConfigError(
-                f"{self.storage.root}: {why}: the query has continued since run {self.trash.run}, "
-                "and the files that were moved away no longer fit; they stay in the trash, from "
-                "which they can be copied to another place"
+                f"{root}: {why}: the query has continued since run {run}, and the files that were "
+                "moved away no longer fit; they stay in the trash, from which they can be copied "
+                "to another place"
             )
         for why in self._lost():
-            raise ConfigError(
-                f"{self.storage.root}: {why}; no file of run {self.trash.run} is restored"
-            )
-
-    # -- another run first
+            raise ConfigError(f"{root}: {why}; no file of run {run} is restored")
 
     def _must_have_its_commits(self) -> None:
         """Refuses the first half of a killed rollback while the second is in the trash.
@@ -72,44 +69,40 @@ class _Rollback:
         noted = [seen.path for seen in (*logs.removed, *logs.left)] if logs else []
         versions = sorted({snapshot_version(path) or 0 for path in self.trash.files})
         commits = [f"commits/{batch_of(version)}" for version in versions if version]
-        missing = [
-            path
-            for path in (*noted, *commits)
-            if path not in self.there and path not in self.trash.files
-        ]
+        missing = [path for path in (*noted, *commits) if not self._exists(path)]
         others = trash_of_others(self.storage, self.trash.run) if missing else {}
         for path in missing:
             if path in others:
-                raise ConfigError(
-                    f"{self.storage.root}: {path} was removed by run {others[path]}; "
-                    "undo that run first"
-                )
+                removed = f"{path} was removed by run {others[path]}"
+                raise ConfigError(f"{self.storage.root}: {removed}; undo that run first")
 
-    # -- what the rollback noted
+    def _exists(self, path: str) -> bool:
+        return path in self.there or path in self.trash.files
 
     def _against(self, logs: LogWorld) -> Iterator[str]:
         removed = {seen.path: seen for seen in logs.removed}
         whole = bool(removed) and all(
             path not in self.trash.files and self._is_mine(seen) for path, seen in removed.items()
         )
-        yield from self._against_left(logs, whole=whole)
+        yield from self._against_left(logs.left, missing=not whole)
         yield from self._against_removed(removed)
-        left = {seen.path for seen in logs.left}
-        if whole:
-            yield from self._against_gone_on(left | removed.keys())
-        else:
-            yield from self._against_others(left | removed.keys())
-        yield from self._against_state(logs, whole=whole)
+        noted = {seen.path for seen in logs.left} | removed.keys()
+        yield from self._against_gone_on(noted) if whole else self._against_others(noted)
+        yield from self._against_left(logs.newest, missing=False)
+        for path in self.trash.files:
+            if not is_log_entry(path):
+                yield from self._against_place(path)
+        yield from self._against_new_state(logs, whole=whole)
 
-    def _against_left(self, logs: LogWorld, *, whole: bool) -> Iterator[str]:
-        for seen in logs.left:
+    def _against_left(self, left: Iterable[FileRecord], *, missing: bool) -> Iterator[str]:
+        for seen in left:
             entry = self.there.get(seen.path)
-            if entry is None and not whole:
+            if entry is None and missing:
                 yield f"{seen.path}, which the rollback had left, is missing"
             elif entry and not self.same(seen, entry):
                 yield f"{seen.path}, which the rollback had left, was written again"
 
-    def _against_removed(self, removed: Mapping[str, Seen]) -> Iterator[str]:
+    def _against_removed(self, removed: Mapping[str, FileRecord]) -> Iterator[str]:
         for path, seen in removed.items():
             if path in self.trash.files:
                 yield from self._against_place(path)
@@ -140,10 +133,7 @@ class _Rollback:
                 yield f"{path} was written after it, and removed by another run"
 
     def _against_gone_on(self, noted: frozenset[str] | set[str]) -> Iterator[str]:
-        """Yields the wrong snapshots that a query that has continued would load.
-
-        They are above its log, or older than the log that it wrote again.
-        """
+        """Yields the snapshots above the log of a query, or older than what it wrote again."""
         now, then = _committed(self.there), _committed(noted)
         for path in self.trash.files if now > then else ():
             version = snapshot_version(path) or 0
@@ -153,9 +143,8 @@ class _Rollback:
                 yield f"{hidden} may be newer than {path}"
 
     def _hidden(self, snapshot: str, version: int) -> str | None:
-        """Returns a change at or below a snapshot that may have been written after it."""
         note = self.trash.notes.get(snapshot)
-        made, folder = note.seen.entry.modified if note else None, snapshot.rpartition("/")[0]
+        made, folder = note.seen.modified if note else None, snapshot.rpartition("/")[0]
         for path, entry in sorted(self.there.items()):
             if path.rpartition("/")[0] != folder or not 0 < version_in(path) <= version:
                 continue
@@ -163,16 +152,6 @@ class _Rollback:
             if newer and isinstance(classify_any(entry), Delta):
                 return path
         return None
-
-    def _against_state(self, logs: LogWorld, *, whole: bool) -> Iterator[str]:
-        for seen in logs.newest:
-            entry = self.there.get(seen.path)
-            if entry and not self.same(seen, entry):
-                yield f"{seen.path}, which the rollback had left, was written again"
-        for path in self.trash.files:
-            if not is_log_entry(path):
-                yield from self._against_place(path)
-        yield from self._against_new_state(logs, whole=whole)
 
     def _against_new_state(self, logs: LogWorld, *, whole: bool) -> Iterator[str]:
         """Yields the state above the rollback's version that only a batch can have written."""
@@ -182,57 +161,43 @@ class _Rollback:
             file = classify_any(entry)
             if not isinstance(file, Delta | Snapshot) or path in self.trash.files:
                 continue
-            above = file.version > logs.version - isinstance(file, Delta)
+            above = file.version > logs.version - isinstance(file, Delta) and path not in newest
             if path in notes:
                 seen = notes[path].seen
-                if seen.crc32c is not None and not self.same(seen, entry):
+                if seen.sum is not None and not self.same(seen, entry):
                     yield f"{path} is another file by now"
                 continue
-            if above and path not in newest and (not whole or file.version <= max(versions)):
-                if self._is_of_earlier(path):
-                    continue
+            new = above and (not whole or file.version <= max(versions))
+            if new and not self._is_of_earlier(path):
                 yield f"{path} was written after it"
 
-    def _is_mine(self, seen: Seen) -> bool:
-        """Returns whether an entry exists unchanged: never moved, or restored by an undo."""
+    def _is_mine(self, seen: FileRecord) -> bool:
         entry = self.there.get(seen.path)
         if entry is None or not self.same(seen, entry):
             return False
-        unmoved = entry.modified is not None and entry.modified == seen.entry.modified
+        unmoved = entry.modified is not None and entry.modified == seen.modified
         return unmoved or bool(self.history.restored_since(seen.path))
 
     def _is_half_way(self, entry: Entry) -> bool:
-        """Returns whether a file has two names because a move was cut short or done twice.
-
-        Otherwise the query wrote it again, whatever its bytes: it has continued.
-        """
-        trashed = self.trash.files[entry.path]
-        if not equal(self.storage, trashed.path, entry.path):
+        # Two names of a move that was cut short or done twice; otherwise the query wrote it again.
+        if not equal(self.storage, self.trash.files[entry.path].path, entry.path):
             return False
-        return (
-            self._is_unmoved(entry)
-            or self._is_coming_back(entry)
-            or self._is_of_another_undo(entry)
-        )
+        ours = self._is_unmoved(entry) or self._is_coming_back(entry)
+        return ours or self._is_of_another_undo(entry)
 
     def _is_unmoved(self, entry: Entry) -> bool:
-        """Returns whether a file is the one that this run saw, which was copied and not deleted.
-
-        It is older than the manifest: nothing written since has its time.
-        """
+        """Returns whether a file is the one that this run saw, which was copied and not deleted."""
         note = self.trash.notes.get(entry.path)
         if note is None or note.since is None or entry.modified is None:
             return False
-        return entry.modified == note.seen.entry.modified and entry.modified < note.since
+        # Nothing written since the manifest has an older time.
+        return entry.modified == note.seen.modified and entry.modified < note.since
 
     def _is_coming_back(self, entry: Entry) -> bool:
-        """Returns whether a file may be the copy of an undo of this run that was cut short.
-
-        An undo moves one file at a time, so that only the file that it moves next can be.
-        """
+        """Returns whether a file may be the copy of an undo of this run that was cut short."""
         begun = self.history.restoring(entry.path)
-        first = self.trash.newest_first()[0]
-        is_next = self.trash.path_of(first) == entry.path
+        # An undo moves one file at a time, so it can only be the file that it moves next.
+        is_next = self.trash.path_of(self.trash.newest_first()[0]) == entry.path
         return begun is not None and is_next and _is_since(entry, begun)
 
     def _is_of_earlier(self, path: str) -> bool:
@@ -240,10 +205,7 @@ class _Rollback:
         return self.history.removed_before(path) and self._is_of_another_undo(self.there[path])
 
     def _is_of_another_undo(self, entry: Entry) -> bool:
-        """Returns whether the undo of another run, which had found the file again, restored it.
-
-        A rollback killed in the middle of a move leaves that file to the next rollback.
-        """
+        # A rollback killed in the middle of a move leaves that file to the next rollback.
         return entry.modified is not None and any(
             _is_since(entry, note) or entry.modified == note.modified
             for note in self.history.restored_since(entry.path)
@@ -255,14 +217,10 @@ class _Rollback:
         until = max((note.until for note in self.trash.notes.values()), default=0.0)
         if self.storage.now() >= until:  # another run may have begun to empty this trash
             for path in self.trash.notes:
-                exists = path in self.there or path in self.trash.files
-                if not exists and not path.endswith(".crc"):
+                if not self._exists(path) and not path.endswith(".crc"):
                     yield f"{path} has been deleted from the trash, which is due"
-        for path in sorted(self.trash.files):
-            if why := lacking_part(self.storage, self.trash, path):
-                yield why
-
-    # -- what earlier builds noted
+        reasons = (lacking_part(self.storage, self.trash, it) for it in sorted(self.trash.files))
+        yield from filter(None, reasons)
 
     def _against_old(self) -> Iterator[str]:
         """Yields the reasons against the undo if the logs were not noted: every newer file."""
@@ -272,10 +230,9 @@ class _Rollback:
         times = (manifest.modified for manifest in self.trash.manifests)
         since = max((time for time in times if time is not None), default=None)
         for path, entry in sorted(self.there.items()):
-            file = classify_any(entry)
             if path in self.trash.files or path in self.history.restored:
                 continue
-            if not is_log_entry(path) and not isinstance(file, Delta):
+            if not is_log_entry(path) and not isinstance(classify_any(entry), Delta):
                 continue
             if since is None or entry.modified is None or entry.modified > since:
                 yield f"{path} is newer than its manifest, which does not record the logs"

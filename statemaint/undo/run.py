@@ -1,11 +1,7 @@
-"""Brings back the files that a run deleted (S17), immediately or by a reviewed plan (S14).
-
-The plan and the restoring are one piece of code: every file is decided about before any moves.
-"""
+"""Brings back the files that a run deleted (S17), immediately or by a reviewed plan (S14)."""
 
 import logging
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -21,8 +17,7 @@ from statemaint.errors import (
     Superseded,
     UnreadableError,
 )
-from statemaint.execute.commits import Neighbours, must_stand, newest_commit
-from statemaint.execute.fence import Fence
+from statemaint.execute.fence import Fence, Neighbours, must_stand, newest_commit
 from statemaint.execute.lease import leased
 from statemaint.execute.ledger import Ledger
 from statemaint.listing import Entry
@@ -39,6 +34,7 @@ from statemaint.report.to_json import undo_fingerprint
 from statemaint.scan.identity import check_inside, must_be_checkpoint
 from statemaint.scan.proofs import crc32c_of, equal
 from statemaint.storage import ReadOnly, Storage
+from statemaint.storage.base import Check
 from statemaint.undo.checks import undo_refusals, units_of
 from statemaint.undo.history import FileIdentity, read_history
 from statemaint.undo.rollback_checks import check_rollback_undoable
@@ -51,23 +47,14 @@ _OCCUPIED = "another file is in its place; remove that one first if this one is 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Undone(Displayed):
-    """The result of an undo.
-
-    Attributes:
-        files: the number of files that are in place again.
-        left: the paths of the files that stay in the trash, with the reason for each: their store's
-            log was written again since, another file is in their place, a checksum would be beside
-            a file that is not its own, or the query might be unable to read them.
-        undo: the id under which this undo is recorded.
-        sequel: what follows, as `UndoPlan.sequel` has it; empty if no file came back.
-    """
+    """The result of an undo."""
 
     run: str
-    files: int
+    files: int  # the number of files that are in place again
     bytes: int
-    left: Mapping[str, str] = field(default_factory=dict)
-    undo: str = ""
-    sequel: str = ""
+    left: Mapping[str, str] = field(default_factory=dict)  # paths in the trash, and why they stay
+    undo: str = ""  # the id under which this undo is recorded
+    sequel: str = ""  # what follows, as `UndoPlan.sequel` has it; empty if no file came back
 
     def _facts(self) -> Iterator[str]:
         yield f"run {self.run}"
@@ -91,13 +78,7 @@ class Undone(Displayed):
 
 
 def plan_undo(storage: Storage, run: str) -> UndoPlan:
-    """Returns the files that an undo would bring back, and why the others stay; writes nothing.
-
-    Raises:
-        NotACheckpointError: when there is none.
-        ConfigError: when nothing of that run is in the trash, or it was a rollback and the query
-            has continued since.
-    """
+    """Returns the files that an undo would bring back, and why the others stay; writes nothing."""
     reading = ReadOnly(storage)
     must_be_checkpoint(reading)
     return _Undo(reading, run).plan
@@ -140,7 +121,7 @@ def undo(storage: Storage, run: str, *, expected: str | None = None) -> Undone:
         undoing = _Undo(storage, run, lease.check)
         if expected is not None:
             _must_be_expected(undoing.plan, expected)
-        with _counting(restored, noted):
+        try:
             if coming := undoing.coming():
                 Ledger(storage, mine, lease).restoring(run, coming)
                 noted(files=None)
@@ -148,12 +129,16 @@ def undo(storage: Storage, run: str, *, expected: str | None = None) -> Undone:
             files = len(undoing.plan.files)
             # After an error it has the files that came back before.
             restored.extend(watched_results(undoing.put_back(), files, "file"))
+        except StatemaintError as error:
+            if back := sum(file.comes_back for file in restored):
+                noted(files=restored, exit_code=error.exit_code)
+                there = f"{counted(back, 'file')} {'is' if back == 1 else 'are'} in place again"
+                error.add_note(f"{there}, and another undo of the run goes on")
+            raise
         if not restored or any(file.comes_back for file in restored):
             noted(files=restored)  # an undo that brings nothing back changes nothing
-    back = [file for file in restored if file.comes_back]
-    kept = {file.path: file.reason for file in restored if not file.comes_back}
-    size = sum(file.entry.size for file in back)
-    return Undone(run, len(back), size, kept, mine, undoing.plan.sequel)
+    done = replace(undoing.plan, files=tuple(restored))
+    return Undone(run, len(done.coming), done.bytes, done.left, mine, undoing.plan.sequel)
 
 
 def _must_be_in_trash(storage: Storage, run: str) -> None:
@@ -180,11 +165,7 @@ def _note(  # noqa: PLR0913 -- each is a fact of its own
     files: Sequence[PutBack] | None,
     exit_code: int | None = None,
 ) -> None:
-    """Records an undo, which is a run like any other; a storage failure is only logged.
-
-    It is recorded with `None` when it begins, so that a killed undo is among the runs as well.
-    One that ends with an error has its exit code.
-    """
+    """Records an undo: with `None` when it begins, so that a killed one is also among the runs."""
     back = [file for file in files or () if file.comes_back]
     left = len(files or ()) - len(back)
     if exit_code is None:
@@ -200,29 +181,10 @@ def _note(  # noqa: PLR0913 -- each is a fact of its own
     write_note(storage, run, "undo", note)
 
 
-@contextmanager
-def _counting(restored: Sequence[PutBack], noted: Callable[..., None]) -> Iterator[None]:
-    """Records what came back before an error, and adds it to the error."""
-    try:
-        yield
-    except StatemaintError as error:
-        back = sum(file.comes_back for file in restored)
-        if back:
-            noted(files=restored, exit_code=error.exit_code)
-            are = "is" if back == 1 else "are"
-            error.add_note(
-                f"{counted(back, 'file')} {are} in place again, and another undo of the run goes on"
-            )
-        raise
-
-
 class _Undo:
-    """The plan for one run's trash, and its restoring.
+    """The plan for one run's trash, and its restoring; `before` is called before each move."""
 
-    `before` is called before each move; whatever it raises ends the work.
-    """
-
-    def __init__(self, storage: Storage, run: str, before: Callable[[], object] = nothing) -> None:
+    def __init__(self, storage: Storage, run: str, before: Check = nothing) -> None:
         _must_be_in_trash(storage, run)
         self._storage, self._before = storage, before
         self._trash = trash = contents(storage, run)
@@ -246,10 +208,9 @@ class _Undo:
             yield PutBack(path, entry, why or "")
 
     def _against_checksum(self, entry: Entry, path: str, left: Collection[str]) -> str | None:
-        """Returns why a checksum file would not be beside the file that it was made for.
+        """Returns why a checksum would not be beside its file, which Spark refuses to load then.
 
-        Spark refuses to load a file that is beside the checksum of another one. `left` are the old
-        paths of the files that stay, as far as they were tried.
+        `left` are the old paths of the files that stay, as far as they were tried.
         """
         file = checksum_file_of(Entry(path, entry.size, entry.modified))
         if file is None:
@@ -271,28 +232,24 @@ class _Undo:
     def coming(self) -> list[dict[str, Any]]:
         """Returns the ledger's notes of the files to restore.
 
-        If a move gives a file another time, the checksum of its bytes is also noted where another
-        undo must recognize it: of changes, and of zips, which are the log of some stores.
+        If a move gives a file another time, another undo recognizes changes, and zips, which are
+        the log of some stores, by the checksum of their bytes.
         """
-        coming = sorted(self.plan.coming, key=lambda planned: planned.path)
-        return [self._noted(planned.path, planned.entry) for planned in coming]
-
-    def _noted(self, path: str, entry: Entry) -> dict[str, Any]:
-        note = self._trash.notes.get(path)
-        seen = note.seen.entry if note else Entry(path, entry.size, None)
-        fields = {"path": path, "bytes": entry.size, "modified": seen.modified}
-        file = classify_any(Entry(path, entry.size, None))
-        # Equal times in whole seconds do not show that the move has kept it: a bucket may have
-        # copied the file within the second in which it was written.
-        kept = seen.modified is not None and seen.modified % 1 != 0
-        if (isinstance(file, Delta) or path.endswith(".zip")) and not (
-            kept and seen.modified == entry.modified
-        ):
-            fields["crc32c"] = crc32c_of(self._storage, entry.path)
-        return fields
+        coming = []
+        for planned in sorted(self.plan.coming, key=lambda planned: planned.path):
+            path, entry, note = planned.path, planned.entry, self._trash.notes.get(planned.path)
+            modified = note.seen.modified if note else None
+            fields = {"path": path, "bytes": entry.size, "modified": modified}
+            # Equal times in whole seconds do not show that the move has kept it: a bucket may have
+            # copied the file within the second in which it was written.
+            kept = modified is not None and modified % 1 != 0 and modified == entry.modified
+            change = isinstance(classify_any(Entry(path, entry.size, None)), Delta)
+            if not kept and (change or path.endswith(".zip")):
+                fields["crc32c"] = crc32c_of(self._storage, entry.path)
+            coming.append(fields)
+        return coming
 
     def put_back(self) -> Generator[PutBack]:
-        """Moves the files that fit, the newest first; yields each file when it is done."""
         left = set[str]()
         for planned in self.plan.files:
             path, entry = planned.path, planned.entry
@@ -301,11 +258,18 @@ class _Undo:
             if reason := reason or self._move_back(entry, path):
                 left.add(path)
             yield replace(planned, reason=reason or "")
-        if not left:
-            self._forget()
+        if left:
+            return
+        manifests = [entry.path for entry in self._trash.manifests]
+        try:
+            self._storage.delete_all(manifests, before=self._before)
+        except (StorageError, LeaseLostError) as error:
+            _log.warning(
+                "run %s is undone, and its manifests stay in the trash until they expire: %s",
+                self._trash.run, error,
+            )  # fmt: skip
 
     def _move_back(self, entry: Entry, path: str) -> str | None:
-        """Moves one file to its old place, or returns why it stays in the trash."""
         like = self._beside.of(path)  # may take requests, which must precede `before`
         self._before()
         try:
@@ -324,17 +288,6 @@ class _Undo:
                 why = "existed when this undo began and is missing"
                 raise Superseded(error.path, why) from error
         return None  # or another undo moved it first
-
-    def _forget(self) -> None:
-        """Deletes the manifests, once all files are in place; a failure is only logged."""
-        manifests = [entry.path for entry in self._trash.manifests]
-        try:
-            self._storage.delete_all(manifests, before=self._before)
-        except (StorageError, LeaseLostError) as error:
-            _log.warning(
-                "run %s is undone, and its manifests stay in the trash until they expire: %s",
-                self._trash.run, error,
-            )  # fmt: skip
 
 
 def _places(storage: Storage, paths: Iterable[str]) -> frozenset[str]:

@@ -11,7 +11,7 @@ from random import Random
 from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any
 
-from statemaint.execute import compaction
+from statemaint.execute import ledger
 from statemaint.model.policy import Policy
 from statemaint.records import runs
 from tests.certify import on_disk, undoing
@@ -280,13 +280,13 @@ def _same_ids(seed: int) -> Iterator[None]:
 def _small_ledgers(seed: int) -> Iterator[None]:
     """Lets ledgers be merged, and runs be forgotten, within the few runs of a schedule."""
     random = Random(-seed)  # noqa: S311 -- as above
-    before = compaction.MOST_SEGMENTS, runs.MOST_RUNS
-    compaction.MOST_SEGMENTS = random.choice((1, 2, 4, before[0]))
+    before = ledger.MOST_SEGMENTS, runs.MOST_RUNS
+    ledger.MOST_SEGMENTS = random.choice((1, 2, 4, before[0]))
     runs.MOST_RUNS = random.choice((1, 2, 4, before[1]))
     try:
         yield
     finally:
-        compaction.MOST_SEGMENTS, runs.MOST_RUNS = before
+        ledger.MOST_SEGMENTS, runs.MOST_RUNS = before
 
 
 @contextmanager

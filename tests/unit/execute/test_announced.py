@@ -6,8 +6,8 @@ from collections.abc import Iterable
 import pytest
 
 from statemaint.errors import StorageError
-from statemaint.execute.announced import adopt_announcements
 from statemaint.execute.fence import Fence
+from statemaint.execute.store_record import adopt_announcements
 from statemaint.maintain import maintain
 from statemaint.maintain.run import reserve
 from statemaint.model.findings import FindingCode

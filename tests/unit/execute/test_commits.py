@@ -8,7 +8,7 @@ from time import sleep
 import pytest
 
 from statemaint.errors import NotFoundError, Superseded
-from statemaint.execute.commits import SharedLook, must_stand
+from statemaint.execute.fence import SharedLook, must_stand
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Delta

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from statemaint.errors import LeaseLostError
-from statemaint.execute.compaction import MOST_SEGMENTS, _for_trash, _Needs, compact
+from statemaint.execute.ledger import MOST_SEGMENTS, _for_trash, _Needs, compact
 from statemaint.records.runs import RememberedRuns
 from statemaint.records.segments import FOLDER, Line
 from statemaint.storage import MemoryStorage

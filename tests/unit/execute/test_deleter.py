@@ -16,13 +16,11 @@ from statemaint.execute.trash import Trash
 from statemaint.fold import ClearEngine, Source
 from statemaint.listing import Entry
 from statemaint.maintain import maintain
-from statemaint.model.checkpoint import Store
 from statemaint.model.policy import Policy
-from statemaint.model.proof import Attestation
 from statemaint.plan.actions import Delete
 from statemaint.plan.reasons import DeleteReason
 from statemaint.planning import plan_checkpoint
-from statemaint.records.manifest import contents
+from statemaint.records.manifest import StoreWorld, contents
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock, HookedStorage
@@ -53,17 +51,9 @@ class Watched(HookedStorage):
 class Noting(Trash):
     """Remembers what is noted in the manifest."""
 
-    def note(
-        self,
-        deletes: Any,
-        store: Store | None = None,
-        *,
-        target: int | None = None,
-        gone: int = 0,
-        proof: Attestation | None = None,
-    ) -> None:
-        self.noted = [*getattr(self, "noted", ()), (len(deletes), store, target, gone)]
-        super().note(deletes, store, target=target, gone=gone, proof=proof)
+    def note(self, deletes: Any, world: StoreWorld | None = None) -> None:
+        self.noted = [*getattr(self, "noted", ()), (len(deletes), world)]
+        super().note(deletes, world)
 
 
 def executor(storage: MemoryStorage, **context: Any) -> tuple[StoreExecutor, tuple[Delete, ...]]:
@@ -203,12 +193,10 @@ def test_the_trash_has_the_store_s_log_once_and_what_goes_in_all() -> None:
     trash = Noting(storage, "r", 60.0)
     run, deletes = executor(storage, trash=trash, target=450)
     list(run.deleter.delete(deletes))
-    gone = max(one.version for one in deletes)
-    assert trash.noted == [
-        (200, run.plan.store, 450, gone),
-        (200, None, 450, gone),
-        (len(deletes) - 400, None, 450, gone),
-    ]
+    (first, world), *others = trash.noted
+    assert (first, others) == (200, [(200, None), (len(deletes) - 400, None)])
+    read = [_version(one.path) for one in world.files if one.sum is not None]
+    assert (world.target, read) == (450, [max(one.version for one in deletes) + 1])
     assert {f"_statemaint/trash/r/{one.path}" for one in deletes} <= storage.files.keys()
 
 
@@ -340,7 +328,7 @@ def test_the_file_above_those_moved_is_not_read_if_the_proof_has_its_checksum() 
         (one for one in world.files if _version(one.path) > max(d.version for d in deletes)),
         key=lambda one: _version(one.path),
     )
-    assert first.crc32c == google_crc32c.value(storage.read(first.path))
+    assert first.sum == google_crc32c.value(storage.read(first.path))
 
 
 def _version(path: str) -> int:

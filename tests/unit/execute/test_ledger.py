@@ -8,8 +8,8 @@ import pytest
 
 from statemaint.audit import verify
 from statemaint.errors import CodecError, NotFoundError, StorageError
-from statemaint.execute.compaction import MOST_SEGMENTS
-from statemaint.execute.compaction import compact as compact_ledger
+from statemaint.execute.ledger import MOST_SEGMENTS
+from statemaint.execute.ledger import compact as compact_ledger
 from statemaint.listing import Entry
 from statemaint.maintain import list_runs, maintain, undo
 from statemaint.maintain.run import end_run

@@ -4,7 +4,7 @@ import google_crc32c
 import pytest
 
 from statemaint.errors import Superseded
-from statemaint.execute.log_witness import (
+from statemaint.execute.trash import (
     _judged,
     _witnessed,
     is_log_entry,
@@ -16,7 +16,8 @@ from statemaint.execute.log_witness import (
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import classify_any
-from statemaint.records.manifest import Seen, StoreWorld
+from statemaint.model.proof import FileRecord
+from statemaint.records.manifest import StoreWorld
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import STORE, files, names, store
 from tests.support.faults import Clock
@@ -60,17 +61,18 @@ def stored(*versions: int, at: float = 5.0) -> tuple[MemoryStorage, Store]:
 
 def test_the_first_change_above_what_goes_is_noted_with_its_bytes() -> None:
     storage, one = stored(1, 2, 3, 4)
-    entries = {file.entry.name[0]: file.entry for file in log_of(one.files)}
-    sums = {"3": google_crc32c.value(b"3")}
-    expected = tuple(Seen(entries[name], sums.get(name)) for name in "1234")
+    entries = [file.entry for file in log_of(one.files)]
+    sums = {f"{HOME}/3.delta": google_crc32c.value(b"3")}
+    expected = tuple(FileRecord.of(entry, sums) for entry in entries)
     assert maintained(storage, one, 9, 2) == StoreWorld(HOME, 9, expected)
-    assert maintained(storage, one, None, 4).files == tuple(Seen(entries[name]) for name in "1234")
-    assert maintained(storage, one, None, 0).files[0].crc32c == google_crc32c.value(b"1")
+    unread = tuple(FileRecord.of(entry, {}) for entry in entries)
+    assert maintained(storage, one, None, 4).files == unread
+    assert maintained(storage, one, None, 0).files[0].sum == google_crc32c.value(b"1")
 
 
 def test_where_it_was_replaced_meanwhile_only_the_listing_is_noted() -> None:
     storage, one = stored(1, 2)
-    listed = tuple(Seen(file.entry) for file in log_of(one.files))
+    listed = tuple(FileRecord.of(file.entry, {}) for file in log_of(one.files))
     storage.write(f"{HOME}/2.delta", [b"other"], overwrite=True)
     assert maintained(storage, one, 9, 1).files == listed
 
@@ -78,7 +80,8 @@ def test_where_it_was_replaced_meanwhile_only_the_listing_is_noted() -> None:
 def test_a_fingerprint_is_of_the_very_file_that_was_listed() -> None:
     storage, one = stored(1)
     entry = log_of(one.files)[0].entry
-    assert sealed(storage, entry) == Seen(entry, google_crc32c.value(b"1"))
+    sums = {entry.path: google_crc32c.value(b"1")}
+    assert sealed(storage, entry) == FileRecord.of(entry, sums)
     for other in (Entry(entry.path, 2, entry.modified), Entry(entry.path, 1, 6.0)):
         with pytest.raises(Superseded, match=entry.path):
             sealed(storage, other)
@@ -111,7 +114,7 @@ def test_the_changes_that_a_snapshot_was_compared_with_are_noted_with_their_byte
     storage, one = real(notation)
     seen = _judged(storage, one, version)
     assert [found.path for found in seen] == [file.entry.path for file in log_of(one.files)]
-    assert names(found.path for found in seen if found.crc32c is not None) == read
+    assert names(found.path for found in seen if found.sum is not None) == read
 
 
 @pytest.mark.parametrize(
@@ -121,4 +124,4 @@ def test_the_changes_that_a_snapshot_was_compared_with_are_noted_with_their_byte
 def test_only_changes_are_read_for_their_bytes(name: str, *, read: bool) -> None:
     storage = MemoryStorage({f"{HOME}/{name}": b"?"})
     (entry,) = storage.list(HOME)
-    assert (_witnessed(storage, entry).crc32c is not None) is read
+    assert (_witnessed(storage, entry).sum is not None) is read

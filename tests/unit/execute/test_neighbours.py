@@ -2,7 +2,7 @@
 
 import pytest
 
-from statemaint.execute.commits import Neighbours
+from statemaint.execute.fence import Neighbours
 from statemaint.storage import MemoryStorage
 
 HOME = "state/0/0"

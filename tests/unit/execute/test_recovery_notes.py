@@ -34,7 +34,7 @@ def test_a_rollback_notes_the_bytes_of_the_changes_it_removes(storage: MemorySto
     expected = sums(storage, 5, 6)
     run = rollback(storage, 3, trash_for=MONTH).run
     notes = moved(storage, run).notes
-    found = {path: note.seen.crc32c for path, note in notes.items()}
+    found = {path: note.seen.sum for path, note in notes.items()}
     assert {path: one for path, one in found.items() if one is not None} == expected
     assert f"{HOME}/6.snapshot" in found
     assert {note.world for note in notes.values()} == {None}
@@ -54,11 +54,11 @@ def test_a_repair_notes_the_log_that_a_snapshot_was_judged_by(storage: MemorySto
     expected = {f"{HOME}/{one}.delta": None for one in range(1, 7)} | sums(storage, 1, 2, 3, 4)
     run = repair(storage, trash_for=MONTH).run
     note = moved(storage, run).notes[bad]
-    assert is_same(note.seen.entry, listed[bad])
-    assert (note.seen.crc32c, note.stale) == (None, True)
+    assert is_same(listed[bad], note.seen)
+    assert (note.seen.sum, note.stale) == (None, True)
     assert note.world is not None
     assert (note.world.directory, note.world.target) == (HOME, 6)
-    assert {one.path: one.crc32c for one in note.world.files} == expected
+    assert {one.path: one.sum for one in note.world.files} == expected
 
 
 def test_a_rebuilt_snapshot_is_proved_at_the_target_of_its_repair(storage: MemoryStorage) -> None:
@@ -78,5 +78,5 @@ def test_a_repair_notes_the_file_that_a_wrong_checksum_lay_beside(storage: Memor
     run = repair(storage, trash_for=MONTH).run
     note = moved(storage, run).notes[side]
     assert note.beside is not None
-    assert is_same(note.beside.entry, owner)
-    assert (note.beside.crc32c, note.stale) == (expected, False)
+    assert is_same(owner, note.beside)
+    assert (note.beside.sum, note.stale) == (expected, False)

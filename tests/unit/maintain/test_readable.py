@@ -7,7 +7,7 @@ import pytest
 
 from statemaint.audit import doctor, verify
 from statemaint.errors import StorageError, Superseded, UnreadableError
-from statemaint.execute.commits import Neighbours
+from statemaint.execute.fence import Neighbours
 from statemaint.listing import Access, Entry
 from statemaint.maintain import maintain, undo
 from statemaint.model.findings import FindingCode

@@ -7,11 +7,11 @@ import pytest
 
 from statemaint.listing import Entry
 from statemaint.model.ids import UnitId
+from statemaint.model.proof import FileRecord
 from statemaint.records.manifest import (
     Contents,
     LogWorld,
     Note,
-    Seen,
     StoreWorld,
     contents,
     folder_of,
@@ -27,8 +27,10 @@ HOME = "state/0/0"
 TRASH = "_statemaint/trash/run"
 
 
-def seen(path: str, size: int = 5, modified: float | None = 1.5, crc32c: int | None = None) -> Seen:
-    return Seen(Entry(path, size, modified), crc32c)
+def seen(
+    path: str, size: int = 5, modified: float | None = 1.5, crc32c: int | None = None
+) -> FileRecord:
+    return FileRecord(path, size, modified, sum=crc32c)
 
 
 WORLD = StoreWorld(HOME, 9, (seen(f"{HOME}/3.delta"), seen(f"{HOME}/4.delta", 6, None, 7)))

@@ -7,6 +7,7 @@ from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.ids import StoreId
 from statemaint.recover.carry_out import must_stand
 from statemaint.storage import MemoryStorage
+from statemaint.workers import Workers
 from tests.support.faults import Clock
 from tests.support.rocks import rocks_checkpoint, rocks_store, table
 
@@ -34,7 +35,9 @@ def in_storage(checkpoint: Checkpoint, *, without: str = "") -> MemoryStorage:
 @pytest.mark.parametrize("workers", [1, 4])
 def test_files_that_the_version_is_not_loaded_from_may_go(without: str, workers: int) -> None:
     checkpoint = described()
-    must_stand(in_storage(checkpoint, without=f"state/0/0/{without}"), checkpoint, workers)
+    must_stand(
+        in_storage(checkpoint, without=f"state/0/0/{without}"), checkpoint, Workers.of(workers)
+    )
 
 
 @pytest.mark.parametrize("without", ["3.zip", "4.changelog", "5.changelog", "SSTs/a.sst"])
@@ -42,7 +45,7 @@ def test_files_that_the_version_is_not_loaded_from_may_go(without: str, workers:
 def test_a_file_that_it_is_loaded_from_may_not(without: str, workers: int) -> None:
     checkpoint, path = described(), f"state/0/0/{without}"
     with pytest.raises(Superseded, match=f"^{path}: version 5 is loaded from it, and it was"):
-        must_stand(in_storage(checkpoint, without=path), checkpoint, workers)
+        must_stand(in_storage(checkpoint, without=path), checkpoint, Workers.of(workers))
 
 
 def test_a_file_that_the_version_is_loaded_from_may_not_be_replaced() -> None:
@@ -50,8 +53,8 @@ def test_a_file_that_the_version_is_loaded_from_may_not_be_replaced() -> None:
     storage = in_storage(checkpoint)
     storage.write(table("a"), [b"another"], overwrite=True)
     with pytest.raises(Superseded, match=f"^{table('a')}: version 5"):
-        must_stand(storage, checkpoint, None)
+        must_stand(storage, checkpoint, Workers())
 
 
 def test_without_a_committed_batch_there_is_no_version() -> None:
-    must_stand(MemoryStorage(), described(batches=range(0)), None)
+    must_stand(MemoryStorage(), described(batches=range(0)), Workers())

@@ -15,20 +15,16 @@ from statemaint.audit.rebuild import Depth
 from statemaint.audit.verify import verify_at
 from statemaint.errors import CheckpointError, ConfigError, LeaseLostError, StorageError, Superseded
 from statemaint.execute.fence import Fence
-from statemaint.execute.recovery import recover
+from statemaint.execute.ledger import Ledger
+from statemaint.execute.trash import Trash
 from statemaint.maintain import maintain, undo
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove
 from statemaint.plan.recovery.repair_steps import repair_steps
 from statemaint.planning import scan_checkpoint
-from statemaint.recover import (
-    apply_recovery,
-    plan_repair,
-    plan_rollback,
-    repair,
-    rollback,
-)
+from statemaint.recover import apply_recovery, plan_repair, plan_rollback, repair, rollback
+from statemaint.recover.carry_out import Proved, Recovery, log_entries
 from statemaint.recover.proofs import Proofs, store_of
 from statemaint.report.plan_file import RecoveryFile, parse_plan
 from statemaint.report.to_json import recovered_json, recovery_json
@@ -200,13 +196,11 @@ def carried_out(
     storage: MemoryStorage, plan: RecoveryPlan, fence: Fence, workers: int
 ) -> list[str]:
     hidden = [one.path for one in plan.actions if isinstance(one, Remove)]
-    done: list[str] = []
-    recover(
-        plan, storage, scan_checkpoint(Without(storage, hidden)), run="r", fence=fence,
-        trash_for=MONTH, before=lambda: None, workers=workers,
-        on_done=lambda one: done.append(one.path if isinstance(one, Remove) else one.action.path),
-    )  # fmt: skip
-    return done
+    proved = Proved(plan, scan_checkpoint(Without(storage, hidden)), log_entries(storage))
+    trash, crew = Trash(storage, "r", MONTH), Workers.of(workers)
+    recovery = Recovery(storage, proved, Ledger(storage, "r", fence), trash, crew)
+    recovery.carry_out()
+    return [one.path if isinstance(one, Remove) else one.action.path for one in recovery.done]
 
 
 @pytest.mark.parametrize("workers", [1, *WORKERS])

@@ -9,10 +9,10 @@ import pytest
 
 from statemaint.errors import LeaseHeldError, LeaseLostError, StorageError
 from statemaint.execute.lease import QUIET, acquire
-from statemaint.listing import Entry
 from statemaint.model.findings import FindingCode
+from statemaint.model.proof import FileRecord
 from statemaint.records.claims import Holder
-from statemaint.records.manifest import FOLDER, Note, Seen, manifest_path, render
+from statemaint.records.manifest import FOLDER, Note, manifest_path, render
 from statemaint.spark.fleet import Target
 from statemaint.spark.leases import Renewals, leases
 from statemaint.storage import MemoryStorage, Storage
@@ -104,7 +104,7 @@ def test_the_end_of_a_run_tells_what_it_deleted_from_the_trash(*, refused: bool)
     if refused:
         storage.before = refuse("delete", f"{FOLDER}/*")
     target = InMemory("query", "memory:", storage=storage)
-    expired = Note(Seen(Entry("state/0/0/1.delta", 3, 1.0)), clock.now - 1)
+    expired = Note(FileRecord("state/0/0/1.delta", 3, 1.0), clock.now - 1)
     target.storage.write(manifest_path("old", "0-0"), [render([expired])])
     target.storage.write(f"{FOLDER}/old/state/0/0/1.delta", [b"abc"])
     holder = Holder("run")

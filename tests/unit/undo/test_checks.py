@@ -7,7 +7,8 @@ from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, ZipMetadata
 from statemaint.listing import Entry
 from statemaint.model.files import Delta, Snapshot, classify_any
 from statemaint.model.ids import UnitId
-from statemaint.records.manifest import Contents, Note, Seen, StoreWorld, folder_of
+from statemaint.model.proof import FileRecord
+from statemaint.records.manifest import Contents, Note, StoreWorld, folder_of
 from statemaint.storage import MemoryStorage
 from statemaint.undo.checks import (
     _Fit,
@@ -160,7 +161,9 @@ HOME = "state/0/0"
 
 
 def noted(target: int | None, *names: str) -> StoreWorld:
-    return StoreWorld(HOME, target, tuple(Seen(file(name, 1.0).entry) for name in names))
+    return StoreWorld(
+        HOME, target, tuple(FileRecord.of(file(name, 1.0).entry, {}) for name in names)
+    )
 
 
 def compared(
@@ -243,7 +246,7 @@ def test_a_store_may_be_noted_in_one_manifest_and_not_in_another() -> None:
     """A run of an earlier build was continued by this one."""
     paths = [f"{HOME}/{version}.delta" for version in (3, 4)]
     trashed = {path: Entry(f"{folder_of('run')}/{path}", 1, 1.0) for path in paths}
-    seen = [Seen(Entry(path, 1, 1.0)) for path in paths]
+    seen = [FileRecord(path, 1, 1.0) for path in paths]
     notes = {
         paths[0]: Note(seen[0], 9.0, since=5.0, world=noted(5, "5.delta")),
         paths[1]: Note(seen[1], 9.0, since=5.0),
@@ -355,7 +358,7 @@ def trash_of(*manifests: str, parts: tuple[str, ...] = (), zips: bool = True) ->
         one.path.removeprefix(f"{folder_of('run')}/"): one for one in storage.list(folder_of("run"))
     }
     noted = tuple(Entry(f"{folder_of('run')}/manifest/{one}", 1, 1.0) for one in manifests)
-    notes = {path: Note(Seen(entry), 9.0, since=1.0) for path, entry in there.items()}
+    notes = {path: Note(FileRecord.of(entry, {}), 9.0, since=1.0) for path, entry in there.items()}
     storage.write("commits/2", [b""])
     return undo_refusals(storage, Contents("run", noted, there, notes), LedgerHistory("run"))
 

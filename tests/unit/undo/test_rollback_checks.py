@@ -7,7 +7,8 @@ import pytest
 from statemaint.errors import ConfigError
 from statemaint.listing import Entry
 from statemaint.model.ids import RecoveryVerb
-from statemaint.records.manifest import Contents, LogWorld, Note, Seen, folder_of
+from statemaint.model.proof import FileRecord
+from statemaint.records.manifest import Contents, LogWorld, Note, folder_of
 from statemaint.storage import MemoryStorage
 from statemaint.undo.history import FileIdentity, FileNote, LedgerHistory
 from statemaint.undo.rollback_checks import _by_batch, _committed, _Rollback
@@ -21,7 +22,7 @@ def rollback(
     there: dict[str, float | None] | None = None,
     *,
     trashed: dict[str, float | None] | None = None,
-    noted: dict[str, Seen] | None = None,
+    noted: dict[str, FileRecord] | None = None,
     history: LedgerHistory | None = None,
     manifests: tuple[float | None, ...] = (),
     now: float = 0.0,
@@ -39,8 +40,8 @@ def rollback(
     return _Rollback(storage, found, known, FileIdentity(storage, found, known), today)
 
 
-def seen(path: str, modified: float | None = 7.0, crc32c: int | None = None) -> Seen:
-    return Seen(Entry(path, 1, modified), crc32c)
+def seen(path: str, modified: float | None = 7.0, crc32c: int | None = None) -> FileRecord:
+    return FileRecord(path, 1, modified, sum=crc32c)
 
 
 def restored(path: str, run: str, modified: float | None, time: float) -> LedgerHistory:
@@ -317,4 +318,4 @@ def test_a_rollback_is_compared_with_the_state_and_the_logs_of_today() -> None:
     found = Contents("run", (), {path: storage.stat(kept)}, verb=RecoveryVerb.ROLLBACK)
     undo = _Rollback.of(storage, found, LedgerHistory("run"))
     assert undo.there.keys() == {path, ENTRY, "offsets/6"}
-    assert undo.same(Seen(Entry(path, 1, 7.0)), undo.there[path])
+    assert undo.same(FileRecord(path, 1, 7.0), undo.there[path])

@@ -6,7 +6,8 @@ import google_crc32c
 import pytest
 
 from statemaint.listing import Entry
-from statemaint.records.manifest import Contents, Note, Seen
+from statemaint.model.proof import FileRecord
+from statemaint.records.manifest import Contents, Note
 from statemaint.scan.proofs import crc32c_of, equal, is_same
 from statemaint.storage import MemoryStorage
 from statemaint.undo.history import FileIdentity, FileNote, LedgerHistory
@@ -59,21 +60,21 @@ def test_two_listings_are_of_the_same_file_by_size_and_time() -> None:
 
 
 def test_the_time_tells_where_no_bytes_were_noted() -> None:
-    assert same(b"abc")(Seen(entry()), entry())
-    assert not same(b"abc")(Seen(entry()), entry(modified=2.5))
-    assert not same(b"abc")(Seen(entry()), entry(size=4))
-    assert not same(b"abc")(Seen(entry(modified=None)), entry(modified=None))
+    assert same(b"abc")(FileRecord.of(entry(), {}), entry())
+    assert not same(b"abc")(FileRecord.of(entry(), {}), entry(modified=2.5))
+    assert not same(b"abc")(FileRecord.of(entry(), {}), entry(size=4))
+    assert not same(b"abc")(FileRecord.of(entry(modified=None), {}), entry(modified=None))
 
 
 def test_the_bytes_tell_where_they_were_noted_whatever_the_time() -> None:
     crc32c = google_crc32c.value(b"abc")
-    assert same(b"abc")(Seen(entry(), crc32c), entry(modified=9.0))
-    assert not same(b"abx")(Seen(entry(), crc32c), entry())
+    assert same(b"abc")(FileRecord.of(entry(), {PATH: crc32c}), entry(modified=9.0))
+    assert not same(b"abx")(FileRecord.of(entry(), {PATH: crc32c}), entry())
 
 
 def test_the_bytes_tell_where_the_trash_has_them_whatever_the_time() -> None:
-    assert same(b"abc", trashed=b"abc")(Seen(entry()), entry(modified=9.0))
-    assert not same(b"abc", trashed=b"abx")(Seen(entry()), entry())
+    assert same(b"abc", trashed=b"abc")(FileRecord.of(entry(), {}), entry(modified=9.0))
+    assert not same(b"abc", trashed=b"abx")(FileRecord.of(entry(), {}), entry())
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ def test_a_file_that_an_undo_brought_back_is_told_by_its_note(
     unread = FileNote("other", 0, 3, 2.0, None, 7.0)
     note = FileNote("other", 0, size, modified, crc32c, 7.0)
     found = same(b"abc", notes=(unread, note))
-    assert found(Seen(entry()), entry(modified=9.0)) is expected
+    assert found(FileRecord.of(entry(), {}), entry(modified=9.0)) is expected
 
 
 # -- a file that a later run removed from the same path
@@ -110,7 +111,7 @@ def removed(
 ) -> FileIdentity:
     """Returns the comparison of a run that moved `abc` with what a later run removed."""
     storage = MemoryStorage({TRASHED: b"abc", **files}, clock=Clock(50.0))
-    notes = {PATH: Note(Seen(entry()), 99.0)}
+    notes = {PATH: Note(FileRecord.of(entry(), {}), 99.0)}
     found = Contents("run", (), {PATH: storage.stat(TRASHED)}, notes)
     back = (FileNote(restored[1], restored[0], 3, 8.0, None, 0.0),) if restored else ()
     removals = (FileNote("run", 2, 3, 2.0), FileNote("later", 3, 3, modified), *more)

@@ -11,12 +11,12 @@ from statemaint.codec.integrity.checksum_file import hadoop
 from statemaint.errors import Superseded
 from statemaint.maintain import maintain, undo
 from statemaint.model.policy import Policy
+from statemaint.model.proof import FileRecord
 from statemaint.plan.actions import Request
 from statemaint.progress import watched
 from statemaint.records.manifest import (
     FOLDER,
     Note,
-    Seen,
     StoreWorld,
     manifest_path,
     render,
@@ -577,7 +577,7 @@ def test_a_query_that_uploads_each_version_has_its_zips_for_a_log() -> None:
     """Without changelogs nothing else tells that it was started over."""
     storage = MemoryStorage(clock=Clock())
     zips = {f"{HOME}/{version}.zip": b"%d" % version for version in range(1, 11)}
-    listed = [Seen(storage.write(path, [content])) for path, content in zips.items()]
+    listed = [FileRecord.of(storage.write(path, [content]), {}) for path, content in zips.items()]
     notes = [Note(one, 9e9, world=StoreWorld(HOME, 10, tuple(listed))) for one in listed]
     storage.write(manifest_path("run", "0-0"), [render(notes[:5])])
     for path in list(zips)[:5]:
