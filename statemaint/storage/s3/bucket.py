@@ -84,10 +84,11 @@ class Bucket:
     def call_object(self, operation: str, path: str, **params: object) -> dict[str, Any]:
         return self.call(operation, path, Key=self.key(path), **params)
 
-    def put(self, path: str, content: bytes, **params: object) -> dict[str, Any]:
-        return self.call_object(
-            "put_object", path, Body=content, ContentMD5=content_md5(content), **params
-        )
+    def put(
+        self, path: str, content: bytes, operation: str = "put_object", /, **params: object
+    ) -> dict[str, Any]:
+        digest = content_md5(content)
+        return self.call_object(operation, path, Body=content, ContentMD5=digest, **params)
 
     def head(self, path: str) -> dict[str, Any]:
         """Returns the answer to a HEAD; raises `NotFoundError` only in a bucket that exists."""
@@ -96,7 +97,8 @@ class Bucket:
         except S3Error as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-            self._must_exist()
+            if not self._seen:  # it may also mean the bucket
+                self._must_exist()
             raise NotFoundError(path) from error
 
     def must_be_absent(self, path: str) -> None:
@@ -105,9 +107,6 @@ class Bucket:
             raise AlreadyExistsError(path)
 
     def _must_exist(self) -> None:
-        # A HEAD's 404 may mean the object or the bucket.
-        if self._seen:
-            return
         try:
             self.ask()
         except S3Error as error:

@@ -7,9 +7,11 @@ import socket
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache, partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from statemaint.errors import ConfigError, NotInstalledError
@@ -71,7 +73,10 @@ def client_of(options: S3Options) -> tuple["S3Client", "Credentials | None", "UR
             client.meta.events.register(f"before-call.s3.{operation}", _add_md5)
         return client, session.get_credentials(), _connections(session, client.meta.endpoint_url)
     except (BotoCoreError, ValueError) as error:
-        raise ConfigError(f"S3 cannot be set up: {_first_line(error)}") from error
+        # "Invalid endpoint: ADDRESS" quotes an address that may contain a password.
+        first, *_ = str(error).splitlines() or [type(error).__name__]
+        why = "invalid endpoint" if "endpoint" in first.lower() else first
+        raise ConfigError(f"S3 cannot be set up: {why}") from error
 
 
 def _add_md5(params: dict[str, Any], **_: object) -> None:
@@ -91,23 +96,15 @@ def session_of(given: "GivenSession | None") -> "Session":
         if given.profile_name in given.available_profiles:
             session.set_config_variable("profile", given.profile_name)
         session.set_config_variable("region", given.region_name)
-        session.register_component("credential_provider", _Given(given))
+        # The given session renews its credentials.
+        provider = SimpleNamespace(load_credentials=given.get_credentials)
+        session.register_component("credential_provider", provider)
     session.register_component("data_loader", _models(session.get_config_variable("data_path")))
     # botocore parses times with a library for dates of any form. That takes a tenth of a
     # millisecond for each file of a listing, several times as long as all other work for the file.
     answers = session.get_component("response_parser_factory")
     answers.set_parser_defaults(timestamp_parser=parse_time)
     return session
-
-
-class _Given:
-    """The credentials of a session, which renews them."""
-
-    def __init__(self, session: "GivenSession") -> None:
-        self._session = session
-
-    def load_credentials(self) -> Any:
-        return self._session.get_credentials()
 
 
 @lru_cache(maxsize=4)
@@ -140,18 +137,10 @@ def parse_time(value: Any) -> datetime:
 
     if isinstance(value, str):
         read = parsedate_to_datetime if "," in value else datetime.fromisoformat
-        try:
+        with suppress(ValueError):
             parsed = read(value)
-        except ValueError:
-            return parse_timestamp(value)
-        return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+            return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
     return parse_timestamp(value)
-
-
-def _first_line(error: Exception) -> str:
-    # "Invalid endpoint: ADDRESS" quotes an address that may contain a password.
-    words = str(error).splitlines() or [type(error).__name__]
-    return "invalid endpoint" if "endpoint" in words[0].lower() else words[0]
 
 
 def md5(content: bytes) -> "hashlib._Hash":

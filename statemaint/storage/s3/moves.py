@@ -72,7 +72,20 @@ class Mover:
     def _move_page(self, moves: Moves, before: Check) -> None:
         encryption = self._encryption([entry for entry, _ in moves])
         failures: list[StorageError | Superseded] = []
-        jobs = (partial(self._copied, *move, encryption, failures) for move in moves)
+
+        def copied_path(entry: Entry, to: str) -> str | None:
+            with self._slots:
+                try:
+                    if not failures:
+                        self._copy(entry, to, encryption)
+                        return entry.path
+                except NotFoundError:
+                    pass
+                except (StorageError, Superseded) as error:
+                    failures.append(error)
+            return None
+
+        jobs = (partial(copied_path, *move) for move in moves)
         copied = [path for path in in_order(jobs, threads=self._bucket.options.threads) if path]
         replaced = next((error for error in failures if isinstance(error, Superseded)), None)
         if replaced:
@@ -82,25 +95,6 @@ class Mover:
                 delete_all(self._bucket, copied, before=before)
             raise failures[0]
         delete_all(self._bucket, copied, before=before)
-
-    def _copied(
-        self,
-        entry: Entry,
-        to: str,
-        encryption: Params | None,
-        failures: list[StorageError | Superseded],
-    ) -> str | None:
-        """Copies an object; returns its path if there is a copy now, and adds to the failures."""
-        with self._slots:
-            try:
-                if not failures:
-                    self._copy(entry, to, encryption)
-                    return entry.path
-            except NotFoundError:
-                pass
-            except (StorageError, Superseded) as error:
-                failures.append(error)
-        return None
 
     def _copy(self, entry: Entry, to: str, encryption: Params | None) -> None:
         bucket, path, tag = self._bucket, entry.path, entry.tag
@@ -206,21 +200,19 @@ def _copy_in_parts(
         bucket.put(to, b"", **params)
         return
 
-    def send(upload: str, number: int) -> dict[str, Any]:
+    def send(upload: str, number: int) -> Any:
         start = limit * (number - 1)
         end = min(start + limit, size) - 1
-        answer = bucket.call_object(
+        return bucket.call_object(
             "upload_part_copy", to, UploadId=upload, PartNumber=number,
             CopySource=_source(bucket, path), CopySourceIfMatch=original["ETag"],
             CopySourceRange=f"bytes={start}-{end}" if size > limit else None,
-        )  # fmt: skip
-        part: dict[str, Any] = answer["CopyPartResult"]
-        return part
+        )["CopyPartResult"]  # fmt: skip
 
     def jobs(upload: str) -> Iterator[Job]:
         return (partial(send, upload, number) for number in range(1, -(-size // limit) + 1))
 
-    multipart(bucket, to, jobs, params, new=True, exclusive=False)
+    multipart(bucket, to, jobs, params, condition={})
     ensure_tags(bucket, to, tuple(sorted(tags)))
 
 
