@@ -7,32 +7,33 @@ from contextlib import AbstractContextManager
 from io import BytesIO
 from operator import attrgetter
 from threading import Event
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn, TypeVar, cast
 
 from statemaint.errors import NotFoundError, StorageError
 from statemaint.listing import Entry
 from statemaint.storage.base import Storage
 
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 MOST_AHEAD = 16 * 1024 * 1024
 """The bytes of files that are fetched and not yet opened, unless a single one has more."""
 # A storage prefetches the parts of larger files itself.
 _MOST_OF_A_FILE = 8 * 1024 * 1024
 
 
-def _passed_to(method: str) -> Any:
-    of = attrgetter(method)
+def _passed_on(method: _Method, source: str = "_source") -> _Method:
+    of = attrgetter(f"{source}.{method.__name__}")
 
-    def passed(storage: "ReadOnly", *given: object, **options: object) -> Any:
+    def passed(storage: Storage, *given: object, **options: object) -> Any:
         return of(storage)(*given, **options)
 
-    return passed
+    return cast("_Method", passed)
 
 
-def _refused(what: str) -> Any:
-    def refuse(_self: Storage, path: str, *_given: object, **_options: object) -> NoReturn:
+def _refused(_method: _Method, what: str) -> _Method:
+    def refuse(_storage: Storage, path: str, *_given: object, **_options: object) -> NoReturn:
         raise StorageError(path, f"this run is read-only, {what}")
 
-    return refuse
+    return cast("_Method", refuse)
 
 
 class ReadOnly(Storage):
@@ -48,18 +49,18 @@ class ReadOnly(Storage):
     def _source(self) -> Storage:
         return self._storage
 
-    list = _passed_to("_source.list")
-    folders = _passed_to("_source.folders")
-    stat = _passed_to("_source.stat")
-    read = _passed_to("_source.read")
-    open = _passed_to("_source.open")
-    links = _passed_to("_storage.links")
-    check_readable = _passed_to("_storage.check_readable")
-    now = _passed_to("_storage.now")
-    write = _refused("the file is not written")
-    append = _refused("nothing is appended")
-    delete = _refused("the file is not deleted")
-    move = _refused("the file is not moved")
+    list = _passed_on(Storage.list)
+    folders = _passed_on(Storage.folders)
+    stat = _passed_on(Storage.stat)
+    read = _passed_on(Storage.read)
+    open = _passed_on(Storage.open)
+    links = _passed_on(Storage.links, "_storage")
+    check_readable = _passed_on(Storage.check_readable, "_storage")
+    now = _passed_on(Storage.now, "_storage")
+    write = _refused(Storage.write, "the file is not written")
+    append = _refused(Storage.append, "nothing is appended")
+    delete = _refused(Storage.delete, "the file is not deleted")
+    move = _refused(Storage.move, "the file is not moved")
 
     @property
     def requests(self) -> Mapping[str, int]:

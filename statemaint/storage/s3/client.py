@@ -1,4 +1,11 @@
-"""botocore's client for S3, shared by the storages of a bucket, and the server's clock."""
+"""botocore's client for S3, shared by the storages of a bucket, and the server's clock.
+
+It reads small objects without boto3's layers, which take more time than the network does. The
+request is the one that boto3 makes: it takes the address and the headers of the last read that
+boto3 made; botocore signs it, and it is sent through the same connections. Anything but the answer
+to a read (no such key, a refusal, a server that is too busy, a broken connection) is left to boto3,
+which sends the request again.
+"""
 
 import base64
 import hashlib
@@ -10,13 +17,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
 
-from statemaint.errors import ConfigError, NotInstalledError
+from statemaint.errors import ConfigError, NotFoundError, NotInstalledError
 from statemaint.storage.s3.options import S3Options
-from statemaint.storage.s3.quick import QuickReads
 
 if TYPE_CHECKING:
     from boto3 import Session as GivenSession
@@ -41,6 +48,26 @@ CONNECTIONS = 32
 # their connections with them.
 _SHARED_SECONDS = 300
 _MOST = 64
+# A session of S3 Express has its own kind of signature.
+_OTHER_KINDS = frozenset(["x-amz-s3session-token"])
+# Set again for each request, when it is signed or sent.
+_OF_ONE_REQUEST = frozenset(
+    ["authorization", "host", "range", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token"]
+)
+_OF_BOTO3 = ("amz-sdk-", "traceparent", "tracestate", "x-amzn-trace-id")
+_SIGNED = "AWS4-HMAC-SHA256 Credential="
+_WHOLE, _PART, _MISSING, _EMPTY = 200, 206, 404, 416
+# After a failure boto3 makes all requests for some time: it can wait for a busy server.
+_PAUSE_SECONDS = 30.0
+_MOST_OF_AN_ERROR = 64 * 1024
+
+
+class _Form(NamedTuple):
+    """The part of a request that all reads share."""
+
+    base: str  # the address of the bucket, up to the keys
+    headers: Mapping[str, str]
+    region: str  # that it is signed for
 
 
 def client_of(options: S3Options) -> tuple["S3Client", "Credentials | None", "URLLib3Session"]:
@@ -181,14 +208,14 @@ class SharedClient:
     """boto3's client; threads may share it, and each request is counted by who sends it."""
 
     def __init__(self, options: S3Options) -> None:
-        self.client, credentials, self._connections = client_of(options)
+        self.client, self._credentials, self._connections = client_of(options)
         self.clock = ServerClock()
         # What trials have shown: that the server refuses a second `If-None-Match: *`, and the form
         # of an ETag that it compares.
         self.exclusive = False
         self.match: tuple[str, ...] = ()
-        sent = partial(self._sent, "GetObject")
-        self.quick = QuickReads(self._connections, credentials, sent=sent, received=self._note)
+        self._form: _Form | None = None
+        self._paused_until = float("-inf")
         self._thread = threading.local()
         self.client.meta.events.register("before-send.s3", self._send)
         self.client.meta.events.register("response-received.s3", self._received)
@@ -199,14 +226,47 @@ class SharedClient:
         return answer
 
     def read(self, path: str, size: int, bucket: "Bucket") -> "AWSResponse | None":
+        """Returns the answer to a read of an object's first bytes; `None` if boto3 must read it."""
+        form = self._form
+        if form is None or time.monotonic() < self._paused_until:
+            return None
         self._thread.bucket = bucket
-        return self.quick.get(path, bucket.key(path), size)
+        answer = self._ask(form, bucket.key(path), size)
+        if answer is None or answer.status_code not in (_WHOLE, _PART, _MISSING, _EMPTY):
+            self._paused_until = time.monotonic() + _PAUSE_SECONDS
+            return None
+        if answer.status_code == _MISSING and b"<Code>NoSuchKey</Code>" in answer.content:
+            raise NotFoundError(path)
+        whole = len(answer.content) == int(answer.headers["content-length"])
+        return answer if whole and answer.status_code in (_WHOLE, _PART) else None
+
+    def _ask(self, form: _Form, key: str, size: int) -> "AWSResponse | None":
+        from botocore.auth import S3SigV4Auth
+        from botocore.awsrequest import AWSRequest
+        from botocore.exceptions import BotoCoreError, ClientError
+        from urllib3.exceptions import HTTPError
+
+        headers = {**form.headers, "Range": f"bytes=0-{size - 1}"}
+        request = AWSRequest("GET", form.base + _quoted(key), headers=headers, stream_output=True)
+        try:
+            frozen = self._credentials.get_frozen_credentials()  # type: ignore[union-attr]
+            S3SigV4Auth(frozen, "s3", form.region).add_auth(request)
+            self._sent("GetObject")
+            answer = self._connections.send(request.prepare())
+            self._note(answer.headers)
+            if not _is_bounded(answer, size):
+                answer.raw.close()
+                return None
+            answer.content  # noqa: B018 -- received here, where a broken connection is expected
+        except (BotoCoreError, ClientError, HTTPError, OSError):
+            return None  # a ClientError is a refusal to renew the credentials
+        return answer
 
     def _send(self, event_name: str, request: "AWSPreparedRequest", **_: object) -> Any:
         operation = event_name.rpartition(".")[2]
         self._sent(operation)
-        if operation == "GetObject":
-            self.quick.learn(request, self._thread.key)
+        if operation == "GetObject" and self._credentials is not None:
+            self._form = _form_of(request, self._thread.key)
         return self._connections.send(request)
 
     def _sent(self, operation: str) -> None:
@@ -220,6 +280,38 @@ class SharedClient:
         if date := headers.get("date"):
             self.clock.answered(date)
         self._thread.bucket.answered(headers)
+
+
+def _form_of(request: "AWSPreparedRequest", key: str) -> _Form | None:
+    """Returns the form of boto3's request; `None` if it is signed in any other way."""
+    headers = {name.lower(): _text(value) for name, value in request.headers.items()}
+    signed, quoted = headers.get("authorization", ""), _quoted(key)
+    if not signed.startswith(_SIGNED) or not request.url.endswith(f"/{quoted}"):
+        return None
+    if _OTHER_KINDS & headers.keys():
+        return None
+    region, service = signed.partition(",")[0].split("/")[-3:-1]
+    kept = {
+        name: value
+        for name, value in headers.items()
+        if name not in _OF_ONE_REQUEST and not name.startswith(_OF_BOTO3)
+    }
+    return _Form(request.url.removesuffix(quoted), kept, region) if service == "s3" else None
+
+
+def _quoted(key: str) -> str:
+    return quote(key, safe="/~")
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+def _is_bounded(answer: "AWSResponse", size: int) -> bool:
+    """Returns whether an answer states its length, and is no longer than requested."""
+    most = size if answer.status_code in (_WHOLE, _PART) else _MOST_OF_AN_ERROR
+    length = answer.headers.get("content-length", "")
+    return length.isdecimal() and int(length) <= most
 
 
 class ServerClock:
