@@ -94,10 +94,7 @@ def storage_of(address: str) -> str:
 
 
 def overlaps(addresses: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yields the names of two addresses of which the second equals the first or is inside it.
-
-    Each is yielded once at most as the second of two.
-    """
+    """Yields the names of two addresses, the second of which equals the first or is inside it."""
     named: dict[Place, list[tuple[str, Place]]] = defaultdict(list)
     for name, address in addresses.items():
         place = place_of(address)
@@ -109,7 +106,7 @@ def overlaps(addresses: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             same_place = there == place
             if there.meets(place) and (order[other] < order[name] if same_place else True):
                 yield other, name
-                break
+                break  # each is the second of two at most once
 
 
 def local_path(address: str) -> str:

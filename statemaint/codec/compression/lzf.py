@@ -72,11 +72,9 @@ def expand(source: Buffer, destination: bytearray) -> int:  # noqa: C901
 
 
 def pack(source: Buffer, destination: bytearray, table: Table) -> int:
-    """Writes a chunk's packed bytes; returns their number, 0 when they may not fit.
-
-    `table` records where three bytes were last seen. Its initial content affects only the choice of
-    copies, so one table can serve many chunks.
-    """
+    """Writes a chunk's packed bytes; returns their number, 0 when they may not fit."""
+    # `table` records where three bytes were last seen. Its initial content affects only the choice
+    # of copies, so one table can serve many chunks.
     read = written = control = literals = 0
     while read < len(source):
         near, size = 0, 0

@@ -113,10 +113,7 @@ class ChecksummedChunks:
 
 
 class ChecksummedStream:
-    """A stream that is read in order, and the size and unsigned CRC-32C of the bytes read so far.
-
-    They are those of the file once `drain` has returned.
-    """
+    """A stream that is read in order, and the size and unsigned CRC-32C of its bytes so far."""
 
     __slots__ = ("_ended", "_stream", "crc32c", "size")
 
@@ -136,6 +133,6 @@ class ChecksummedStream:
         return content
 
     def drain(self) -> None:
-        """Reads what a decoder has left after the end of its format."""
+        """Reads what a decoder has left after the end of its format: the rest of the file."""
         while self.read(_PIECE):
             pass

@@ -90,10 +90,8 @@ def check_rows(key: bytes, value: bytes, *, offset: int) -> None:
 
 
 def _delimiter_width(key: bytes, value: bytes, end: int) -> int:
-    """Returns the width of the delimiter, given where the second row would begin without one.
-
-    A checksum may begin with the delimiter's byte, so the reading that matches decides.
-    """
+    """Returns the width of the delimiter, given where the second row would begin without one."""
+    # A checksum may begin with the delimiter's byte, so the reading that matches decides.
     if value[end : end + 1] != _DELIMITER:
         return 0
     try:

@@ -48,16 +48,12 @@ class StateSchema:
 
 @dataclass(frozen=True, slots=True)
 class ColumnFamily:
-    """Schemas of one column family, as Spark's own JSON types.
+    """Schemas of one column family, as Spark's own JSON types."""
 
-    The name is not a store's and not part of a path. `encoder` is the JSON text of a
-    `KeyStateEncoderSpec`.
-    """
-
-    name: str
+    name: str  # not a store's, and not part of a path
     key: dict[str, Any]
     value: dict[str, Any]
-    encoder: str
+    encoder: str  # the JSON text of a `KeyStateEncoderSpec`
 
 
 def parse_schema(content: bytes) -> StateSchema:

@@ -37,16 +37,13 @@ _Rows = Callable[[bytes], bytes]
 
 @dataclass(frozen=True, slots=True)
 class KeyCodec:
-    """The encoding of keys, without their column family.
-
-    `prefix` encodes the row of the columns in front, with which all keys begin that have them;
-    `None` if none are. `ranged` keys sort as their columns do.
-    """
+    """The encoding of keys, without their column family."""
 
     encode: _Rows
     decode: _Rows
+    # Encodes the row of the columns in front, with which all keys begin that have them.
     prefix: _Rows | None = None
-    ranged: bool = False
+    ranged: bool = False  # whether keys sort as their columns do
 
 
 def key_codec(kind: StructType, encoder: KeyEncoder) -> KeyCodec:

@@ -190,10 +190,7 @@ def prefix_of(row: bytes, kind: StructType, columns: int) -> bytes:
 
 
 def row_of(columns: Sequence[tuple[bytes, StructType, int]]) -> bytes:
-    """Returns columns of other rows as one row, as Spark's projection would write it.
-
-    Each is given as a row, the type of that row, and the number of the column in it.
-    """
+    """Returns columns of other rows, each a row, its type and the number in it, as one row."""
     start = null_bits(len(columns))
     parts = _Parts(bytearray(start + _WORD * len(columns)), 0)
     for number, (row, kind, column) in enumerate(columns):

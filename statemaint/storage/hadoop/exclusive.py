@@ -31,10 +31,8 @@ _ELSEWHERE = "keep the checkpoint on HDFS, `s3://`, or `abfss://` with a hierarc
 
 
 def obstacle_of(files: HadoopFiles, read: Callable[[str], bytes], allowed: Collection[str]) -> str:
-    """Returns why two writers may both create a file; empty if one of them is always refused.
-
-    The folder for probes must exist. `allowed` are the schemes that the operator's setting allows.
-    """
+    """Returns why two writers may both create a file; empty if one of them is always refused."""
+    # The folder for probes must exist. The operator's setting names the schemes that are allowed.
     scheme = files.scheme
     late, single = _two_writers(files, read)
     if not single or not all(_race(files, read) for _ in range(_RACES)):

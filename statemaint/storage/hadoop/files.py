@@ -10,6 +10,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError
@@ -106,12 +107,11 @@ class PlainNames:
 
 def _names_of(jvm: Jvm, files: Any, conf: Any) -> ContextNames | PlainNames:
     try:
-        context = jvm.java(_FS + "FileContext").getFileContext(files.getUri(), conf)
+        return ContextNames(jvm, jvm.java(_FS + "FileContext").getFileContext(files.getUri(), conf))
     except jvm.errors as error:
         if is_unsupported(error):
             return PlainNames(jvm, files)
         raise
-    return ContextNames(jvm, context)
 
 
 class HadoopFiles:
@@ -157,8 +157,7 @@ class HadoopFiles:
 
     def renames_exclusively(self) -> bool:
         with translated(self.jvm, self.root):
-            root = self._path("")
-            scheme = self.scheme
+            root, scheme = self._path(""), self.scheme
             if scheme == "viewfs":
                 scheme = self._files.resolvePath(root).toUri().getScheme()
             if scheme in _ATOMIC_WITH_RIGHTS:
@@ -257,11 +256,8 @@ class HadoopFiles:
     ) -> None:
         """Copies a local file into a directory that must exist; errors have the path `of`."""
         self._requests.add("write")
-
-        def opened() -> Any:
-            return self._names.create(self._path(path), mode, overwrite=overwrite)
-
-        self._copy_in(local, opened, of)
+        create = partial(self._names.create, mode=mode, overwrite=overwrite)
+        self._copy_in(local, lambda: create(self._path(path)), of)
 
     def open_new(self, path: str, mode: int) -> Any:
         """Opens a new file, which the caller closes; one that another writer has open exists."""

@@ -58,21 +58,21 @@ class Jvm:
         return array
 
     def configuration(self) -> Any:
-        conf = self.java("org.apache.hadoop.conf.Configuration")(self._spark_configuration())
+        context = _spark_context("_active_spark_context")
+        if context is not None and context._gateway is self._gateway:  # noqa: SLF001 -- as below
+            given = context._jsc.hadoopConfiguration()  # noqa: SLF001 -- PySpark has no other way
+        else:
+            spark = self.java("org.apache.spark.SparkConf")()  # with the spark.hadoop.* settings
+            given = (
+                self.java("org.apache.spark.deploy.SparkHadoopUtil").get().newConfiguration(spark)
+            )
+        conf = self.java("org.apache.hadoop.conf.Configuration")(given)
         for name, value in _DEFAULTS.items():
             sources = conf.getPropertySources(name) or ()
             # Only Hadoop's own files have such names.
             if all(str(source).endswith("-default.xml") for source in sources):
                 conf.set(name, value)
         return conf
-
-    def _spark_configuration(self) -> Any:
-        context = _spark_context("_active_spark_context")
-        if context is not None and context._gateway is self._gateway:  # noqa: SLF001 -- as below
-            return context._jsc.hadoopConfiguration()  # noqa: SLF001 -- PySpark has no other way
-        spark = self.java("org.apache.spark.SparkConf")()
-        helper = self.java("org.apache.spark.deploy.SparkHadoopUtil").get()
-        return helper.newConfiguration(spark)  # with the spark.hadoop.* settings
 
     @property
     def alive(self) -> bool:

@@ -51,10 +51,7 @@ Lister = Callable[[Sequence[str]], list[Status]]
 
 
 def walk(top: str, lister: Lister) -> Iterator[Status]:
-    """Yields every file below a directory, and the directories that are `named_as_file`.
-
-    Directories that were refused are an `IncompleteListingError` after everything else.
-    """
+    """Yields every file below a directory, and the directories that are `named_as_file`."""
     level, refused = [top], list[StorageError]()
     while level:
         below: list[str] = []
@@ -65,7 +62,7 @@ def walk(top: str, lister: Lister) -> Iterator[Status]:
                 if not status.is_directory or named_as_file(status.path.rpartition("/")[2]):
                     yield status
         level = below
-    if refused:
+    if refused:  # after everything else
         raise IncompleteListingError(refused)
 
 
@@ -141,26 +138,23 @@ def path_part(uri: str) -> str:
 
 
 def decode_statuses(content: bytes) -> list[Status]:
+    statuses: list[Status] = []
+    alike: dict[Access, Access] = {}
     try:
-        return list(_decode(content))
+        (count,) = struct.unpack_from(">I", content)
+        end = 4
+        for _ in range(count):
+            at = end + 4
+            end = at + struct.unpack_from(">I", content, end)[0]
+            statuses.append(_status(content, at, end, alike))
     except (struct.error, IndexError) as error:
         raise StorageError("the listing", "Hadoop's answer is cut short") from error
-
-
-def _decode(content: bytes) -> Iterator[Status]:
-    (count,) = struct.unpack_from(">I", content)
-    at = 4
-    alike: dict[Access, Access] = {}
-    for _ in range(count):
-        (length,) = struct.unpack_from(">I", content, at)
-        at += 4
-        if at + length > len(content):
-            raise IndexError(at)
-        yield _status(content, at, at + length, alike)
-        at += length
+    return statuses
 
 
 def _status(content: bytes, at: int, end: int, alike: dict[Access, Access]) -> Status:
+    if end > len(content):
+        raise IndexError(end)
     fields: dict[int, Any] = {}
     while at < end:
         tag, at = _varint(content, at)

@@ -43,9 +43,6 @@ from statemaint.storage.hadoop.listing import walk
 from statemaint.storage.local.directories import check_path, links_below
 from statemaint.workers import nothing
 
-# Sends a scheme through Hadoop even if we have our own storage: `hadoop+file:`, `hadoop+s3a:`.
-# Each takes a thread of the JVM.
-_REQUESTS_AT_A_TIME = 8
 # Until a file has its final rights, only its creator may use it.
 _PRIVATE = 0o600
 # Before one file of many, a check is made at least this often: a lease is trusted for longer.
@@ -54,11 +51,12 @@ _T = TypeVar("_T")
 
 
 class HadoopStorage(Storage):
-    """A directory that Java reaches. A write is a temp file beside its target, then a rename.
+    """A directory that Java reaches. A write is a temp file beside its target, then a rename."""
 
-    Java starts at the first request. Files are passed through local temp files, never through the
-    connection to Java, which would take ten times as long.
-    """
+    # Java starts at the first request. Files are passed through local temp files, never through the
+    # connection to Java, which would take ten times as long.
+
+    parallel = 8  # each takes a thread of the JVM
 
     def __init__(
         self, uri: str, *, jvm: Jvm | None = None, exclusive_on: Collection[str] = ()
@@ -75,16 +73,8 @@ class HadoopStorage(Storage):
         self._requests = Tally()
 
     @property
-    def root(self) -> str:
-        return self._root
-
-    @property
     def requests(self) -> Mapping[str, int]:
         return self._requests.counts()
-
-    @property
-    def parallel(self) -> int:
-        return _REQUESTS_AT_A_TIME
 
     @property
     def exclusive(self) -> bool:
@@ -201,11 +191,9 @@ class HadoopStorage(Storage):
                 self._publish(local.name, path, overwrite=overwrite, like=like)
 
     def _create(self, local: str, path: str, *, overwrite: bool) -> None:
-        """Makes one of our records under its final name, as no rename refuses an existing one.
-
-        Of a file system whose files appear when they are opened, a crash leaves a record that is
-        cut, which counts as unreadable.
-        """
+        """Makes one of our records under its final name, as no rename refuses an existing one."""
+        # Of a file system whose files appear when they are opened, a crash leaves a record that is
+        # cut, which counts as unreadable.
         mode = of_file(self._shared_root).mode
         make = partial(self._files.copy_in, local, path, of=path, mode=mode, overwrite=overwrite)
         try:

@@ -32,10 +32,8 @@ _MOST_FOLLOWED = 1000
 def directory_of(
     top: str, path: str, make: MakeDirectory | None = None
 ) -> Iterator[tuple[int, str]]:
-    """Opens, or makes, the directory of a file; yields its handle and the file's name in it.
-
-    The handle serves only as the start of other calls: it can be neither read nor synced.
-    """
+    """Opens, or makes, the directory of a file; yields its handle and the file's name in it."""
+    # The handle serves only as the start of other calls: it can be neither read nor synced.
     folder, _, name = path.rpartition("/")
     handle = _opened(top, folder, path, make)
     try:

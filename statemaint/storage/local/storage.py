@@ -59,10 +59,9 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 
 
 class LocalStorage(Storage):
-    """A directory. A write is a temp file, fsync, a link or rename, then fsync of the directory.
+    """A directory. A write is a temp file, fsync, a link or rename, then fsync of the directory."""
 
-    Names that are made for every file are joined as text: a `Path` costs more than a request.
-    """
+    # Names that are made for every file are joined as text: a `Path` costs more than a request.
 
     def __init__(self, root: str | Path) -> None:
         self._root = str(Path(root))
@@ -201,7 +200,6 @@ class LocalStorage(Storage):
         return os.fdopen(handle, "a+b")
 
     def delete(self, path: str) -> None:
-        """Deletes a file, or a link to one; deleting a missing file is not an error."""
         self._requests.add("delete")
         with (
             Translated(path),

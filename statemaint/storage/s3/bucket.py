@@ -164,11 +164,10 @@ def shown_by(headers: Mapping[str, str]) -> Mapping[str, Any]:
 
 
 class LastShown:
-    """The settings of objects that the last answers have shown; threads may share it.
+    """The settings of objects that the last answers have shown; threads may share it."""
 
-    An answer has the number of an object's tags if there are any, if the server counts them, and if
-    the caller may read them.
-    """
+    # An answer has the number of an object's tags if there are any, if the server counts them, and
+    # if the caller may read them.
 
     def __init__(self) -> None:
         self.counts_tags = False  # whether an answer has shown that this server counts tags

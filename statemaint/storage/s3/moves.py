@@ -175,10 +175,8 @@ def copy(
 
 
 def _copy_whole(bucket: Bucket, path: str, to: str, etag: str, params: Params) -> str | None:
-    """Copies an object that still has an ETag in one request; returns the ETag of the copy.
-
-    It is empty if not reported, and `None` if the server cannot copy: Ceph, if it is encrypted.
-    """
+    # Returns the ETag of the copy; empty if it is not reported, and `None` if the server cannot
+    # copy the object: Ceph, if it is encrypted.
     try:
         answer = bucket.call_object(
             "copy_object", to, CopySource=_source(bucket, path), CopySourceIfMatch=etag, **params
