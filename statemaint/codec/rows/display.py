@@ -36,6 +36,7 @@ _MINUTE, _HOUR, _DAY = 60 * _SECOND, 3600 * _SECOND, 86_400 * _SECOND
 _FLOAT = struct.Struct("<f")
 _FEWEST_DIGITS, _MOST_DIGITS = 6, 9
 _FOUR_DIGITS = 9999
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def shower(kind: DataType) -> Callable[[Any], Json]:
@@ -152,9 +153,7 @@ def _toward_zero(number: int, unit: int) -> tuple[int, int]:
 
 
 def _double(number: float) -> float | str:
-    if math.isnan(number):
-        return "NaN"
-    return number if math.isfinite(number) else f"{'-' if number < 0 else ''}Infinity"
+    return number if math.isfinite(number) else _NOT_FINITE[str(number)]
 
 
 def _float(number: float) -> float | str:

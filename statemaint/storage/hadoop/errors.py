@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -16,7 +17,7 @@ from statemaint.storage.hadoop.jvm import Jvm
 
 _ABSENT = frozenset({"FileNotFoundException", "NoSuchFileException", "PathNotFoundException"})
 _TAKEN = frozenset({"FileAlreadyExistsException", "PathExistsException"})
-_NO_CLASS = frozenset({"ClassNotFoundException", "UnsupportedFileSystemException"})
+NO_CLASS = frozenset({"ClassNotFoundException", "UnsupportedFileSystemException"})
 _DENIED = "no rights"
 _REFUSED = {
     "AccessControlException": _DENIED,
@@ -36,7 +37,7 @@ _STARTING = (
     "the NameNode has just started and does not know yet where the file's blocks are; wait "
     "until it leaves safe mode"
 )
-_KNOWN = _ABSENT | _TAKEN | _NO_CLASS | _REFUSED.keys()
+_KNOWN = _ABSENT | _TAKEN | NO_CLASS | _REFUSED.keys()
 
 # The Maven artifacts that have the file systems of these schemes; PySpark brings none of them.
 _JARS = {
@@ -60,7 +61,7 @@ class AppendRefusedError(StorageError):
 # The last writer died with the file open, and HDFS gives it a minute to return.
 _NOT_NOW = frozenset({"AlreadyBeingCreatedException", "RecoveryInProgressException"})
 _NO_APPEND = frozenset({"UnsupportedOperationException"})
-_NO_ACLS = _NO_APPEND | {"AclException"}
+NO_ACLS = _NO_APPEND | {"AclException"}
 
 
 @contextmanager
@@ -98,8 +99,7 @@ def opening(jvm: Jvm, root: str) -> Iterator[None]:
     try:
         yield
     except jvm.errors as error:
-        causes = _causes(error)
-        if any(name in _NO_CLASS for name, _ in causes):
+        if is_caused_by(error, NO_CLASS):
             scheme = root.partition(":")[0]
             jar = _JARS.get(scheme, "the jar of that file system")
             raise ConfigError(
@@ -109,12 +109,8 @@ def opening(jvm: Jvm, root: str) -> Iterator[None]:
         raise _storage_error(jvm, error, root) from error
 
 
-def is_unsupported(error: Exception) -> bool:
-    return any(name in _NO_CLASS for name, _ in _causes(error))
-
-
-def has_no_acls(error: Exception) -> bool:
-    return any(name in _NO_ACLS for name, _ in _causes(error))
+def is_caused_by(error: Exception, names: AbstractSet[str]) -> bool:
+    return any(name in names for name, _ in _causes(error))
 
 
 def _storage_error(jvm: Jvm, error: Exception, path: str) -> StatemaintError:

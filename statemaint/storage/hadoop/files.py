@@ -10,6 +10,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,9 +19,10 @@ from statemaint.listing import Access
 from statemaint.storage.access import READ, USE, deprived, unreadable
 from statemaint.storage.base import Tally
 from statemaint.storage.hadoop.errors import (
+    NO_ACLS,
+    NO_CLASS,
     AppendRefusedError,
-    has_no_acls,
-    is_unsupported,
+    is_caused_by,
     local_stream,
     on_this_machine,
     opening,
@@ -109,7 +111,7 @@ def _names_of(jvm: Jvm, files: Any, conf: Any) -> ContextNames | PlainNames:
     try:
         return ContextNames(jvm, jvm.java(_FS + "FileContext").getFileContext(files.getUri(), conf))
     except jvm.errors as error:
-        if is_unsupported(error):
+        if is_caused_by(error, NO_CLASS):
             return PlainNames(jvm, files)
         raise
 
@@ -200,15 +202,11 @@ class HadoopFiles:
             try:
                 status = self._files.getAclStatus(self._path(path))
             except self.jvm.errors as error:
-                if not has_no_acls(error):
+                if not is_caused_by(error, NO_ACLS):
                     raise
                 self._acls = False  # the client supports ACLs, the server does not
                 return ""
             return str(status.getEntries().toString())
-
-    def serve(self, path: str, wanted: Access, like: str, *, of: str, bits: int = READ) -> None:
-        """Lets every user of the file `like` use one of ours, which errors call `of`."""
-        must_serve(of, self.give(path, wanted), like, wanted, bits=bits)
 
     def give(self, path: str, wanted: Access) -> Access:
         """Gives one of our files an owner, a group, a mode and an ACL; returns what it has then."""
@@ -347,8 +345,7 @@ def with_entries(access: Access, entries: str) -> Access:
     if own is None and not named:
         return access
     mask = access.mode >> 3 & USE
-    group = mask if own is None else own
-    return Access(access.owner, access.group, access.mode, group, tuple(named))
+    return replace(access, group_bits=mask if own is None else own, named=tuple(named))
 
 
 def spec(access: Access) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, TypeVar, cast
 
 from statemaint.errors import (
     AlreadyExistsError,
@@ -35,7 +35,7 @@ from statemaint.storage.base import (
     missing_newline,
     read_small,
 )
-from statemaint.storage.hadoop.errors import AppendRefusedError, on_this_machine
+from statemaint.storage.hadoop.errors import AppendRefusedError
 from statemaint.storage.hadoop.exclusive import obstacle_of
 from statemaint.storage.hadoop.files import HadoopFiles, fill, must_serve, temp_file
 from statemaint.storage.hadoop.jvm import Jvm, shared_jvm
@@ -166,10 +166,7 @@ class HadoopStorage(Storage):
         self._check_ours(path)
         with temp_file(path) as local:
             self._files.copy_out(path, local.name)
-            with on_this_machine(path):
-                stream = Path(local.name).open("rb")  # noqa: SIM115 -- closed on the next line
-            with stream:
-                yield stream
+            yield cast("BinaryIO", local.file)
 
     def write(
         self, path: str, chunks: Chunks, *, overwrite: bool = False, like: str | None = None
@@ -217,7 +214,7 @@ class HadoopStorage(Storage):
         try:
             self._in_its_directory(temp, make, serve=like is not None)
             if like is not None:
-                self._files.serve(temp, wanted, like, of=path)
+                must_serve(path, self._files.give(temp, wanted), like, wanted)
             elif mode != wanted.mode:
                 self._files.give(temp, wanted)
             self._files.rename(temp, path, of=path, overwrite=overwrite)
@@ -297,7 +294,7 @@ class HadoopStorage(Storage):
         try:
             must_serve(to, self._files.access(path), like, wanted)
         except UnreadableError:
-            self._files.serve(path, wanted, like, of=to)
+            must_serve(to, self._files.give(path, wanted), like, wanted)
 
     def check_readable(self, path: str, *, like: str) -> None:
         must_serve(path, self._files.access(path), like, self._files.access(like))
@@ -336,7 +333,7 @@ class HadoopStorage(Storage):
             self._files.make_directory(path, wanted.mode)
         if serve:
             try:
-                self._files.serve(path, wanted, parent, of=path, bits=USE)
+                must_serve(path, self._files.give(path, wanted), parent, wanted, bits=USE)
             except UnreadableError:
                 with suppress(StatemaintError):
                     self._files.delete(path)

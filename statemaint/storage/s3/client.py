@@ -48,8 +48,8 @@ CONNECTIONS = 32
 # their connections with them.
 _SHARED_SECONDS = 300
 _MOST = 64
-# A session of S3 Express has its own kind of signature.
-_OTHER_KINDS = frozenset(["x-amz-s3session-token"])
+# Of a session of S3 Express, which has its own kind of signature.
+_EXPRESS = "x-amz-s3session-token"
 # Set again for each request, when it is signed or sent.
 _OF_ONE_REQUEST = frozenset(
     ["authorization", "host", "range", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token"]
@@ -251,10 +251,13 @@ class SharedClient:
         try:
             frozen = self._credentials.get_frozen_credentials()  # type: ignore[union-attr]
             S3SigV4Auth(frozen, "s3", form.region).add_auth(request)
+            prepared = request.prepare()
             self._sent("GetObject")
-            answer = self._connections.send(request.prepare())
+            answer = self._connections.send(prepared)
             self._note(answer.headers)
-            if not _is_bounded(answer, size):
+            most = size if answer.status_code in (_WHOLE, _PART) else _MOST_OF_AN_ERROR
+            length = answer.headers.get("content-length", "")
+            if not length.isdecimal() or int(length) > most:
                 answer.raw.close()
                 return None
             answer.content  # noqa: B018 -- received here, where a broken connection is expected
@@ -284,11 +287,15 @@ class SharedClient:
 
 def _form_of(request: "AWSPreparedRequest", key: str) -> _Form | None:
     """Returns the form of boto3's request; `None` if it is signed in any other way."""
-    headers = {name.lower(): _text(value) for name, value in request.headers.items()}
+    given: Any = request.headers.items()  # text or bytes
+    headers = {
+        name.lower(): value.decode("latin-1") if isinstance(value, bytes) else str(value)
+        for name, value in given
+    }
     signed, quoted = headers.get("authorization", ""), _quoted(key)
     if not signed.startswith(_SIGNED) or not request.url.endswith(f"/{quoted}"):
         return None
-    if _OTHER_KINDS & headers.keys():
+    if _EXPRESS in headers:
         return None
     region, service = signed.partition(",")[0].split("/")[-3:-1]
     kept = {
@@ -301,17 +308,6 @@ def _form_of(request: "AWSPreparedRequest", key: str) -> _Form | None:
 
 def _quoted(key: str) -> str:
     return quote(key, safe="/~")
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
-
-
-def _is_bounded(answer: "AWSResponse", size: int) -> bool:
-    """Returns whether an answer states its length, and is no longer than requested."""
-    most = size if answer.status_code in (_WHOLE, _PART) else _MOST_OF_AN_ERROR
-    length = answer.headers.get("content-length", "")
-    return length.isdecimal() and int(length) <= most
 
 
 class ServerClock:
