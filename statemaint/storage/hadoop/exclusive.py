@@ -22,8 +22,8 @@ from uuid import uuid4
 from statemaint.errors import AlreadyExistsError, StatemaintError, StorageError
 from statemaint.storage.address import EXCLUSIVE_ON
 from statemaint.storage.base import PROBES
-from statemaint.storage.hadoop.errors import translated
 from statemaint.storage.hadoop.files import HadoopFiles
+from statemaint.storage.hadoop.jvm import translated
 
 _MODE = 0o600
 _RACES = 2

@@ -18,17 +18,17 @@ from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError
 from statemaint.listing import Access
 from statemaint.storage.access import READ, USE, deprived, unreadable
 from statemaint.storage.base import Tally
-from statemaint.storage.hadoop.errors import (
+from statemaint.storage.hadoop.jvm import (
     NO_ACLS,
     NO_CLASS,
     AppendRefusedError,
+    Jvm,
     is_caused_by,
     local_stream,
     on_this_machine,
     opening,
     translated,
 )
-from statemaint.storage.hadoop.jvm import Jvm
 from statemaint.storage.hadoop.listing import (
     Lister,
     Status,

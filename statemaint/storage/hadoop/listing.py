@@ -26,8 +26,7 @@ from statemaint.errors import (
 )
 from statemaint.listing import Access
 from statemaint.storage.base import NO_DIRECTORY, named_as_file
-from statemaint.storage.hadoop.errors import local_stream, on_this_machine, translated
-from statemaint.storage.hadoop.jvm import Jvm
+from statemaint.storage.hadoop.jvm import Jvm, local_stream, on_this_machine, translated
 
 # The number of directories listed in one call. Java holds all their entries in memory together.
 _DIRECTORIES = 64

@@ -35,10 +35,9 @@ from statemaint.storage.base import (
     missing_newline,
     read_small,
 )
-from statemaint.storage.hadoop.errors import AppendRefusedError
 from statemaint.storage.hadoop.exclusive import obstacle_of
 from statemaint.storage.hadoop.files import HadoopFiles, fill, must_serve, temp_file
-from statemaint.storage.hadoop.jvm import Jvm, shared_jvm
+from statemaint.storage.hadoop.jvm import AppendRefusedError, Jvm, shared_jvm
 from statemaint.storage.hadoop.listing import walk
 from statemaint.storage.local.directories import check_path, links_below
 from statemaint.workers import nothing
