@@ -93,8 +93,7 @@ def parse_spark(side_file: bytes) -> FileChecksum:
 
 
 def _signed(value: int) -> int:
-    signed: int = struct.unpack(">i", struct.pack(">I", value))[0]
-    return signed
+    return int(*struct.unpack(">i", struct.pack(">I", value)))
 
 
 class ChecksummedChunks:

@@ -115,8 +115,7 @@ def _check_row(key: bytes, value: bytes, start: int, offset: int) -> int:
 
 
 def _checksum(key: bytes, row: bytes) -> int:
-    checksum: int = google_crc32c.extend(google_crc32c.value(key), row)
-    return checksum
+    return int(google_crc32c.extend(google_crc32c.value(key), row))
 
 
 def _bare(sealed: bytes, what: str, offset: int) -> bytes:

@@ -106,8 +106,7 @@ class _Reader:
         return self._whole("".join(self._part() for _ in range(count)))
 
     def number(self, kind: struct.Struct) -> int:
-        value: int = kind.unpack(self._take(kind.size))[0]
-        return value
+        return int(*kind.unpack(self._take(kind.size)))
 
     def finish(self) -> None:
         if self.offset != len(self._content):
@@ -142,9 +141,8 @@ def _struct(text: str) -> dict[str, Any]:
     return schema
 
 
-def _json(text: str) -> object:
+def _json(text: str) -> Any:
     try:
-        parsed: object = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise CodecError(f"schema is not JSON: {error}", offset=0) from error
-    return parsed

@@ -36,6 +36,7 @@ _MINUTE, _HOUR, _DAY = 60 * _SECOND, 3600 * _SECOND, 86_400 * _SECOND
 _FLOAT = struct.Struct("<f")
 _FEWEST_DIGITS, _MOST_DIGITS = 6, 9
 _FOUR_DIGITS = 9999
+_MINUS = ("", "-")
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
@@ -115,18 +116,13 @@ def _moment(micros: int) -> str:
 
 
 def _year_month(months: int) -> str:
-    sign, months = _sign(months)
-    return f"INTERVAL '{sign}{months // 12}-{months % 12}' YEAR TO MONTH"
+    years, rest = divmod(abs(months), 12)
+    return f"INTERVAL '{_MINUS[months < 0]}{years}-{rest}' YEAR TO MONTH"
 
 
 def _day_time(micros: int) -> str:
-    sign, micros = _sign(micros)
-    days, clock, fraction = _clock(micros)
-    return f"INTERVAL '{sign}{days} {clock}{_fraction(fraction)}' DAY TO SECOND"
-
-
-def _sign(number: int) -> tuple[str, int]:
-    return ("-", -number) if number < 0 else ("", number)
+    days, clock, fraction = _clock(abs(micros))
+    return f"INTERVAL '{_MINUS[micros < 0]}{days} {clock}{_fraction(fraction)}' DAY TO SECOND"
 
 
 def _fraction(micros: int) -> str:
@@ -142,8 +138,8 @@ def _calendar(parts: tuple[int, int, int]) -> str:
     whole = {"years": years, "months": months, "days": days, "hours": hours, "minutes": minutes}
     shown = [f"{number} {unit}" for unit, number in whole.items() if number]
     if micros:
-        sign, rest = _sign(micros)
-        shown.append(f"{sign}{rest // _SECOND}{_fraction(rest % _SECOND)} seconds")
+        whole_seconds, rest = divmod(abs(micros), _SECOND)
+        shown.append(f"{_MINUS[micros < 0]}{whole_seconds}{_fraction(rest)} seconds")
     return " ".join(shown) or "0 seconds"
 
 

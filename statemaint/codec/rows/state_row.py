@@ -218,10 +218,15 @@ def _unordered(name: str, column: bytes | None, at: int) -> Value:
     number = NUMBERS[name]
     if len(column) != 1 + number.size or column[0] not in (NEGATIVE, POSITIVE):
         raise CodecError(f"{column[:9].hex()} is not an ordered {name}", offset=at)
-    digits = column[1:]
-    if name in FLOATING and column[0] == NEGATIVE:
-        digits = bytes(0xFF ^ byte for byte in digits)
-    return number.unpack(digits)[0]
+    return number.unpack(number_digits(name, column))[0]
+
+
+def number_digits(name: str, column: bytes) -> bytes:
+    return flipped(column[1:]) if name in FLOATING and column[0] == NEGATIVE else column[1:]
+
+
+def flipped(digits: bytes) -> bytes:
+    return bytes(0xFF ^ byte for byte in digits)
 
 
 # -- keys
