@@ -5,7 +5,6 @@ event a line.
 """
 
 import json
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -123,7 +122,7 @@ def _event(line: bytes) -> dict[str, Any]:
 
 def _dict(fields: dict[str, Any], name: str) -> dict[str, Any]:
     found = fields.get(name)
-    return found if isinstance(found, dict) else defaultdict()
+    return found if isinstance(found, dict) else {}
 
 
 def _time(text: object) -> float | None:

@@ -32,6 +32,7 @@ from statemaint.storage.hadoop.jvm import Jvm, local_stream, on_this_machine, tr
 _DIRECTORIES = 64
 _DIRECTORY = 1
 _KIND, _PATH, _LENGTH, _PERMISSION, _OWNER, _GROUP, _MODIFIED = range(1, 8)
+_VARINT, _BYTES, _FIXED = 0, 2, {1: 8, 5: 4}  # kinds of fields
 _MORE = 0x80  # the bit that marks a byte of a varint as followed by another
 _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 
@@ -172,18 +173,14 @@ def _status(content: bytes, at: int, end: int, alike: dict[Access, Access]) -> S
 
 
 def _field(content: bytes, at: int, kind: int) -> tuple[int | bytes, int]:
-    match kind:
-        case 0:
-            return _varint(content, at)
-        case 1:  # eight bytes
-            return 0, at + 8
-        case 2:
-            length, at = _varint(content, at)
-            return content[at : at + length], at + length
-        case 5:  # four bytes
-            return 0, at + 4
-        case _:
-            raise IndexError(kind)
+    if kind in _FIXED:
+        return 0, at + _FIXED[kind]
+    number, at = _varint(content, at)
+    if kind == _VARINT:
+        return number, at
+    if kind != _BYTES:
+        raise IndexError(kind)
+    return content[at : at + number], at + number
 
 
 def _varint(content: bytes, at: int) -> tuple[int, int]:

@@ -166,12 +166,9 @@ class Walk:
     def below(
         self, directory: "os._ScandirIterator[str]", prefix: str, *real: str
     ) -> Iterator[Entry]:
-        """Yields the files below an opened directory.
-
-        A file without a status, or links without an end, end the listing: it is complete or fails
-        (S10). `real` is the directory's path without links, preceded by those of directories that
-        were left through links.
-        """
+        # A file without a status, or links without an end, end the listing: it is complete or fails
+        # (S10). `real` is the directory's path without links, preceded by those of directories that
+        # were left through links.
         *outer, here = real
         inside = is_inside(here, self._real_top)
         with directory as items:

@@ -63,10 +63,8 @@ class Bucket:
         return key.removeprefix(f"{self.prefix}/") if self.prefix else key
 
     def call(self, operation: str, path: str, **params: object) -> dict[str, Any]:
-        """Returns the answer to one request; a parameter that is `None` is left to the server.
-
-        `NotFoundError` means that the server reported for certain that there is no such key.
-        """
+        """Returns the answer to one request; a parameter that is `None` is left to the server."""
+        # `NotFoundError` means that the server reported for certain that there is no such key.
         try:
             return self._answer(operation, path, params)
         except S3Error as error:

@@ -111,11 +111,7 @@ def _add_md5(params: dict[str, Any], **_: object) -> None:
 
 
 def session_of(given: "GivenSession | None") -> "Session":
-    """Returns a new session, with the credentials, the region and the profile of a given one.
-
-    Sessions share botocore's descriptions of services: reading them takes a tenth of a second and
-    12 MB, and a fleet has a storage for each query.
-    """
+    """Returns a new session, with the credentials, the region and the profile of a given one."""
     from botocore.session import get_session
 
     session = get_session()
@@ -126,6 +122,8 @@ def session_of(given: "GivenSession | None") -> "Session":
         # The given session renews its credentials.
         provider = SimpleNamespace(load_credentials=given.get_credentials)
         session.register_component("credential_provider", provider)
+    # Sessions share botocore's descriptions of services: reading them takes a tenth of a second and
+    # 12 MB, and a fleet has a storage for each query.
     session.register_component("data_loader", _models(session.get_config_variable("data_path")))
     # botocore parses times with a library for dates of any form. That takes a tenth of a
     # millisecond for each file of a listing, several times as long as all other work for the file.
@@ -180,12 +178,10 @@ def content_md5(content: bytes) -> str:
 
 
 def shared_client(bucket: str, options: S3Options) -> "SharedClient":
-    """Returns the client of a bucket, which storages share that are opened in the same minutes.
-
-    A client takes 15 ms and half a megabyte, and a fleet opens several storages for each query. One
-    with a session of its own, as of an Airflow connection, is not shared. Nor is it between
-    processes, other environments, or buckets, whose failures spend the same budget of retries.
-    """
+    """Returns the client of a bucket, which storages share that are opened in the same minutes."""
+    # A client takes 15 ms and half a megabyte, and a fleet opens several storages for each query.
+    # One with a session of its own, as of an Airflow connection, is not shared. Nor is it between
+    # processes, other environments, or buckets, whose failures spend the same budget of retries.
     if options.session is not None:
         return SharedClient(options)
     key = bucket, options, frozenset(os.environ.items()), os.getpid()

@@ -72,17 +72,14 @@ _UNREACHED = {
 
 
 class S3Error(StorageError):
-    """A refusal by S3, or the reason why it was not reached.
-
-    `reason` is S3's own code, `status` that of HTTP, if there was an answer; `retried` is whether
-    an earlier attempt may have been carried out and its answer lost.
-    """
+    """A refusal by S3, or the reason why it was not reached."""
 
     def __init__(
         self, path: str, detail: str, *, reason: str = "", status: int = 0, retried: bool = False
     ) -> None:
         super().__init__(path, detail)
-        self.reason, self.status, self.retried = reason, status, retried
+        self.reason, self.status = reason, status  # S3's own code and HTTP's, if it answered
+        self.retried = retried  # an earlier attempt may have been made, and its answer lost
         self.lasting = self.refused
 
     @property

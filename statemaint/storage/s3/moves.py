@@ -143,12 +143,10 @@ class Mover:
 
 
 def _is_same(made: str, listed: str, encryption: Params) -> bool:
-    """Returns whether a copy is known to be of the listed object, with the object's encryption.
-
-    Without a key in the encryption, an ETag is the MD5 of the content. If the copy has another one,
-    the original is encrypted with a key after all, or the server ignores the condition. An ETag of
-    an upload in parts, or with a key, shows nothing; then the server's condition has to suffice.
-    """
+    """Returns whether a copy is known to be of the listed object, with the object's encryption."""
+    # Without a key in the encryption, an ETag is the MD5 of the content. If the copy has another
+    # one, the original is encrypted with a key after all, or the server ignores the condition. An
+    # ETag of an upload in parts, or with a key, shows nothing: the condition has to suffice.
     return made in ("", listed) or "-" in listed or uses_key(encryption)
 
 
@@ -159,11 +157,9 @@ def _replaced(entry: Entry) -> Superseded:
 def copy(
     bucket: Bucket, path: str, to: str, original: Mapping[str, Any], like: Params | None
 ) -> None:
-    """Copies an object on the server, if it is still the same and the new name is free.
-
-    `original` is the answer to a HEAD of the object, `like` the settings of the copy: by default
-    those of the object, except its ACL.
-    """
+    """Copies an object on the server, if it is still the same and the new name is free."""
+    # `original` is the answer to a HEAD of the object, `like` the settings of the copy: by default
+    # those of the object, except its ACL.
     bucket.must_be_absent(to)  # not every server supports If-None-Match for copies
     params = dict(encryption_of(original).encryption if like is None else like)
     if like is not None and ("Tagging" in like or original.get("TagCount")):
@@ -264,8 +260,7 @@ def _request(bucket: Bucket, paths: Sequence[str], before: Check) -> list[_Refus
             if error.status != HTTPStatus.FORBIDDEN and not is_unsupported(error):
                 raise
             denied = error
-        first = _one_by_one(bucket, paths[:1], before)
-        if first:
+        if first := _one_by_one(bucket, paths[:1], before):
             return [(path, first[0][1]) for path in paths]  # no right to delete at all
         bucket.deletes_pages = False
         _log.warning(
@@ -273,7 +268,7 @@ def _request(bucket: Bucket, paths: Sequence[str], before: Check) -> list[_Refus
             "to delete 200 in one, also grant s3:DeleteObject on arn:aws:s3:::%s",
             bucket.address, denied.reason or denied.status, bucket.name,
         )  # fmt: skip
-        return _one_by_one(bucket, paths[1:], before)
+        paths = paths[1:]
     return _one_by_one(bucket, paths, before)
 
 

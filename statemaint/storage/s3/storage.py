@@ -105,11 +105,9 @@ class S3Storage(Storage):
     def write(
         self, path: str, chunks: Chunks, *, overwrite: bool = False, like: str | None = None
     ) -> Entry:
-        """Makes a file appear complete; one larger than a part is uploaded while it is produced.
-
-        A new file of one part, like another, takes one request: the answer has its tag, and all of
-        its settings if the server answers a write as it answers a read. Its time is unknown then.
-        """
+        # A file larger than a part is uploaded while it is produced. A new file of one part, like
+        # another, takes one request: the answer has its tag, and all of its settings if the server
+        # answers a write as it answers a read. Its time is unknown then.
         pieces = iter(chunks)
         begun = next(pieces, b"")  # by now a fold has read the change whose settings are taken
         params = {} if like is None else self._likeness.params(path, like)
@@ -160,7 +158,7 @@ class S3Storage(Storage):
         self._likeness.check(path, like)
 
     def now(self) -> float:
-        """Returns the server's time, at most a second behind, since it reports whole seconds."""
+        # At most a second behind the server's time, since it reports whole seconds.
         now = self._bucket.shared.clock.now()
         if now is None:
             self._bucket.ask()

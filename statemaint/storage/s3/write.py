@@ -129,9 +129,11 @@ class Probe:
     def _try_match(self, path: str) -> tuple[str, ...]:
         for form in ('"{}"', "{}"):  # Ceph compares the ETag without its quotes
             etag = self._bucket.put(path, PROBE)["ETag"].strip('"')
-            if self._refuses(path, IfMatch=form.format(_NO_ETAG)) and self._takes(
-                path, IfMatch=form.format(etag)
-            ):
+            if not self._refuses(path, IfMatch=form.format(_NO_ETAG)):
+                continue
+            refusal = self._refusal(path, IfMatch=form.format(etag))
+            # A put that was carried out, but whose answer was lost, is refused when it is retried.
+            if refusal is None or (refusal.retried and refusal.status == _UNMET):
                 return (form,)
         return ()
 
@@ -143,11 +145,6 @@ class Probe:
                 raise
             return error
         return None
-
-    def _takes(self, path: str, **condition: object) -> bool:
-        refusal = self._refusal(path, **condition)
-        # A put that was carried out, but whose answer was lost, is refused when it is retried.
-        return refusal is None or (refusal.retried and refusal.status == _UNMET)
 
     def _refuses(self, path: str, **condition: object) -> bool:
         refusal = self._refusal(path, **condition)
