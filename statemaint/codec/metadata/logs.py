@@ -168,16 +168,10 @@ def parse_state_metadata(content: bytes) -> StateMetadata:
         stores = {_store_name(store["storeName"]): store for store in fields["stateStoreInfo"]}
         prefixes = {name: int(store["numColsPrefixKey"]) for name, store in stores.items()}
         schemas = {name: _file_names(store) for name, store in stores.items()}
-        lists = (
-            None
-            if variables is None
-            else frozenset(
-                str(variable["stateName"])
-                for variable in variables
-                if variable["stateVariableType"] == "ListState"
-            )
-        )
-        return StateMetadata(prefixes, lists, schemas)
+        named = () if variables is None else variables
+        lists = [variable for variable in named if variable["stateVariableType"] == "ListState"]
+        names = frozenset(str(variable["stateName"]) for variable in lists)
+        return StateMetadata(prefixes, None if variables is None else names, schemas)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise CodecError(f"not an operator's metadata: {error!r}", offset=0) from error
 

@@ -64,11 +64,10 @@ def _shower(kind: DataType) -> Callable[[Any], Json]:
 
 
 def _struct(kind: StructType) -> Callable[[Any], Json]:
-    shown = tuple(
-        (name, shower(field.type))
-        for name, field in zip(field_names(kind), kind.fields, strict=True)
-    )
-    return lambda row: {name: show(item) for (name, show), item in zip(shown, row, strict=True)}
+    names, showers = field_names(kind), [shower(field.type) for field in kind.fields]
+    return lambda row: {
+        name: show(item) for name, show, item in zip(names, showers, row, strict=True)
+    }
 
 
 def field_names(kind: StructType) -> tuple[str, ...]:

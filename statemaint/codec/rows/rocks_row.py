@@ -89,10 +89,8 @@ def _split(
         if len(key) < _INT.size:
             raise CodecError(f"{len(key)} bytes are too few for a key", offset=0)
         end = _INT.size + int(_INT.unpack_from(key)[0])
-        parts = {
-            column: (of_front(key[_INT.size : end]), front, at) for at, column in enumerate(apart)
-        }
-        rest = key[end + len(_VERSION) :]
+        first, rest = of_front(key[_INT.size : end]), key[end + len(_VERSION) :]
+        parts = {column: (first, front, at) for at, column in enumerate(apart)}
         parts |= {column: (rest, back, at) for at, column in enumerate(others)}
         return row_of([parts[column] for column in range(len(kind.fields))])
 
