@@ -194,15 +194,11 @@ _KNOWN = _ABSENT | _TAKEN | NO_CLASS | _REFUSED.keys()
 
 # The Maven artifacts that have the file systems of these schemes; PySpark brings none of them.
 _JARS = {
-    "abfs": "org.apache.hadoop:hadoop-azure",
-    "abfss": "org.apache.hadoop:hadoop-azure",
+    **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), "org.apache.hadoop:hadoop-azure"),
     "adl": "org.apache.hadoop:hadoop-azure-datalake",
     "gs": "com.google.cloud.bigdataoss:gcs-connector (its shaded jar)",
-    "o3fs": "org.apache.ozone:ozone-filesystem-hadoop3",
-    "ofs": "org.apache.ozone:ozone-filesystem-hadoop3",
+    **dict.fromkeys(("o3fs", "ofs"), "org.apache.ozone:ozone-filesystem-hadoop3"),
     "s3a": "org.apache.hadoop:hadoop-aws",
-    "wasb": "org.apache.hadoop:hadoop-azure",
-    "wasbs": "org.apache.hadoop:hadoop-azure",
 }
 _MOST_CAUSES = 8
 
