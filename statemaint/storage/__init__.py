@@ -7,19 +7,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from statemaint.storage.access import deprived
-from statemaint.storage.address import has_secret, overlaps, place_of, storage_of
-from statemaint.storage.base import OURS, Identified, Storage, outside_link, own_link, read_small
-from statemaint.storage.local.storage import LocalStorage
-from statemaint.storage.memory import MemoryStorage
-from statemaint.storage.open import (
+from statemaint.storage.address import (
     MARKS,
     Opener,
     checkpoint_around,
     checkpoints_below,
     folders_in,
+    has_secret,
     is_file,
     open_storage,
+    overlaps,
+    place_of,
+    storage_of,
 )
+from statemaint.storage.base import OURS, Identified, Storage, outside_link, own_link, read_small
+from statemaint.storage.local.storage import LocalStorage
+from statemaint.storage.memory import MemoryStorage
 from statemaint.storage.s3.options import S3Options
 from statemaint.storage.wrappers import MOST_AHEAD, Ahead, ReadOnly, Stoppable, Without, stoppable
 

@@ -5,6 +5,7 @@ rights where there is none, never the reverse.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from statemaint.errors import UnreadableError
 from statemaint.listing import Access
@@ -51,19 +52,17 @@ def unreadable(path: str, like: str, who: str, shown: str, *, bits: int) -> Unre
 
 def of_file(directory: Access) -> Access:
     group = directory.group_bits
-    return Access(
-        directory.owner,
-        directory.group,
-        directory.mode & _ALL_BITS & ~_EXECUTE,
-        None if group is None else group & ~_EXECUTE,
-        tuple((kind, name, bits & ~_EXECUTE) for kind, name, bits in directory.named),
+    return replace(
+        directory,
+        mode=directory.mode & _ALL_BITS & ~_EXECUTE,
+        group_bits=None if group is None else group & ~_EXECUTE,
+        named=tuple((kind, name, bits & ~_EXECUTE) for kind, name, bits in directory.named),
     )
 
 
 def of_directory(parent: Access) -> Access:
     """Returns the access of a directory in a parent: the parent's, and never sticky."""
-    mode = parent.mode & (_ALL_BITS | _SET_GROUP)
-    return Access(parent.owner, parent.group, mode, parent.group_bits, parent.named)
+    return replace(parent, mode=parent.mode & (_ALL_BITS | _SET_GROUP))
 
 
 def _covers(granted: int, needed: int) -> bool:

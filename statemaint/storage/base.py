@@ -130,9 +130,12 @@ class Storage(Protocol):
     link.
     """
 
+    _root: str
+
     @property
     def root(self) -> str:
         """Returns the address of the root, as the operator would write it."""
+        return self._root
 
     def list(self, prefix: str) -> Iterator[Entry]:
         """Yields every file below a directory, at any depth; nothing when it does not exist.

@@ -27,6 +27,9 @@ class MemoryStorage(Storage):
     Entries carry a tag of their content, as in S3, unless `tagged` is false.
     """
 
+    _root = "memory:"
+    exclusive = True
+
     def __init__(
         self,
         files: Mapping[str, bytes] | None = None,
@@ -39,16 +42,12 @@ class MemoryStorage(Storage):
         self._files = {path: (content, clock()) for path, content in (files or {}).items()}
 
     @property
-    def root(self) -> str:
-        return "memory:"
+    def files(self) -> dict[str, bytes]:
+        return {path: content for path, (content, _) in self._files.items()}
 
     @property
     def requests(self) -> Mapping[str, int]:
         return self._requests.counts()
-
-    @property
-    def files(self) -> dict[str, bytes]:
-        return {path: content for path, (content, _) in self._files.items()}
 
     def list(self, prefix: str) -> Iterator[Entry]:
         self._requests.add("list")
@@ -119,10 +118,6 @@ class MemoryStorage(Storage):
         self._requests.add("stat", 2)
         self._file(path)
         self._file(like)
-
-    @property
-    def exclusive(self) -> bool:
-        return True
 
     def now(self) -> float:
         return self._clock()

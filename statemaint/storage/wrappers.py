@@ -1,21 +1,39 @@
 """Storages that wrap other storages."""
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from io import BytesIO
+from operator import attrgetter
 from threading import Event
-from typing import BinaryIO
+from typing import Any, BinaryIO, NoReturn, TypeVar, cast
 
 from statemaint.errors import NotFoundError, StorageError
 from statemaint.listing import Entry
-from statemaint.storage.base import Chunks, Storage
+from statemaint.storage.base import Storage
 
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 MOST_AHEAD = 16 * 1024 * 1024
 """The bytes of files that are fetched and not yet opened, unless a single one has more."""
 # A storage prefetches the parts of larger files itself.
 _MOST_OF_A_FILE = 8 * 1024 * 1024
+
+
+def _passed_on(method: _Method, source: str = "_source") -> _Method:
+    of = attrgetter(f"{source}.{method.__name__}")
+
+    def passed(storage: Storage, *given: object, **options: object) -> Any:
+        return of(storage)(*given, **options)
+
+    return cast("_Method", passed)
+
+
+def _refused(_method: _Method, what: str) -> _Method:
+    def refuse(_storage: Storage, path: str, *_given: object, **_options: object) -> NoReturn:
+        raise StorageError(path, f"this run is read-only, {what}")
+
+    return cast("_Method", refuse)
 
 
 class ReadOnly(Storage):
@@ -25,53 +43,24 @@ class ReadOnly(Storage):
     """
 
     def __init__(self, storage: Storage) -> None:
-        self._storage = storage
+        self._storage, self._root = storage, storage.root
 
     @property
     def _source(self) -> Storage:
         return self._storage
 
-    @property
-    def root(self) -> str:
-        return self._storage.root
-
-    def list(self, prefix: str) -> Iterator[Entry]:
-        return self._source.list(prefix)
-
-    def folders(self, prefix: str) -> Iterator[str]:
-        return self._source.folders(prefix)
-
-    def stat(self, path: str) -> Entry:
-        return self._source.stat(path)
-
-    def read(self, path: str) -> bytes:
-        return self._source.read(path)
-
-    def open(self, path: str) -> AbstractContextManager[BinaryIO]:
-        return self._source.open(path)
-
-    def write(
-        self, path: str, chunks: Chunks, *, overwrite: bool = False, like: str | None = None
-    ) -> Entry:
-        del chunks, overwrite, like
-        raise StorageError(path, "this run is read-only, the file is not written")
-
-    def append(self, path: str, lines: bytes) -> None:
-        del lines
-        raise StorageError(path, "this run is read-only, nothing is appended")
-
-    def delete(self, path: str) -> None:
-        raise StorageError(path, "this run is read-only, the file is not deleted")
-
-    def move(self, path: str, to: str, *, like: str | None = None) -> None:
-        del to, like
-        raise StorageError(path, "this run is read-only, the file is not moved")
-
-    def check_readable(self, path: str, *, like: str) -> None:
-        self._storage.check_readable(path, like=like)
-
-    def links(self, folder: str) -> Sequence[str]:
-        return self._storage.links(folder)
+    list = _passed_on(Storage.list)
+    folders = _passed_on(Storage.folders)
+    stat = _passed_on(Storage.stat)
+    read = _passed_on(Storage.read)
+    open = _passed_on(Storage.open)
+    links = _passed_on(Storage.links, "_storage")
+    check_readable = _passed_on(Storage.check_readable, "_storage")
+    now = _passed_on(Storage.now, "_storage")
+    write = _refused(Storage.write, "the file is not written")
+    append = _refused(Storage.append, "nothing is appended")
+    delete = _refused(Storage.delete, "the file is not deleted")
+    move = _refused(Storage.move, "the file is not moved")
 
     @property
     def requests(self) -> Mapping[str, int]:
@@ -89,9 +78,6 @@ class ReadOnly(Storage):
     @property
     def obstacle(self) -> str:
         return self._storage.obstacle
-
-    def now(self) -> float:
-        return self._storage.now()
 
 
 class Stoppable(ReadOnly):

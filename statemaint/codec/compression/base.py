@@ -17,13 +17,11 @@ _STEP = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block of a stream: its uncompressed payload, and its bytes in the file with their header.
+    """One block of a stream."""
 
-    Another stream of the same compression may contain `stored` unchanged; it is `None` if blocks
-    depend on each other.
-    """
-
-    payload: Buffer
+    payload: Buffer  # uncompressed
+    # Its bytes in the file with their header, which another stream of the same compression may
+    # contain unchanged; `None` if blocks depend on each other.
     stored: bytes | None = None
 
 
@@ -63,16 +61,12 @@ class Compression(Protocol):
 
 
 class ExactStream:
-    """A stream with exact reads; a length field beyond its end allocates nothing.
-
-    `offset` is the number of bytes taken from it.
-    """
+    """A stream with exact reads; a length field beyond its end allocates nothing."""
 
     __slots__ = ("_stream", "offset")
 
     def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self.offset = 0
+        self._stream, self.offset = stream, 0  # the number of bytes taken from it
 
     def header(self, size: int) -> bytes:
         """Returns the header of a block; empty at the end of the stream."""
@@ -103,15 +97,13 @@ class ExactStream:
 
 
 class Payload:
-    """The payload of a stream, which arrives in pieces.
-
-    `buffer` has arrived, and its bytes before `at` are taken; `passed` are those before the buffer.
-    """
+    """The payload of a stream, which arrives in pieces."""
 
     __slots__ = ("_chunks", "at", "buffer", "passed")
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self._chunks, self.buffer = iter(chunks), b""
+        # The bytes of the buffer that are taken, and all bytes before the buffer.
         self.at = self.passed = 0
 
     @property
@@ -137,8 +129,7 @@ class Payload:
 
 
 def decode(compression: Compression, stream: BinaryIO) -> Iterator[bytes]:
-    for block in compression.blocks(stream):
-        yield bytes(block.payload)
+    return (bytes(block.payload) for block in compression.blocks(stream))
 
 
 def encode(compression: Compression, chunks: Iterable[bytes]) -> Iterator[bytes]:

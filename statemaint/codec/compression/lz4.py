@@ -42,11 +42,8 @@ class Lz4Block:
     block_size: int = 32 * 1024
 
     def blocks(self, stream: BinaryIO) -> Iterator[Block]:
-        """Yields blocks; memory is bounded by one.
-
-        A length field is trusted only up to the limit that the block's own level sets, and to the
-        most that its stored bytes can expand to.
-        """
+        # Memory is bounded by a block: a length field is trusted only up to the limit that the
+        # block's own level sets, and to the most that its stored bytes can expand to.
         source = ExactStream(stream)
         while header := source.header(_HEADER.size):
             offset = source.offset

@@ -72,11 +72,9 @@ def expand(source: Buffer, destination: bytearray) -> int:  # noqa: C901
 
 
 def pack(source: Buffer, destination: bytearray, table: Table) -> int:
-    """Writes a chunk's packed bytes; returns their number, 0 when they may not fit.
-
-    `table` records where three bytes were last seen. Its initial content affects only the choice of
-    copies, so one table can serve many chunks.
-    """
+    """Writes a chunk's packed bytes; returns their number, 0 when they may not fit."""
+    # `table` records where three bytes were last seen. Its initial content affects only the choice
+    # of copies, so one table can serve many chunks.
     read = written = control = literals = 0
     while read < len(source):
         near, size = 0, 0
@@ -126,14 +124,13 @@ class Lzf:
             length = source.body(_LENGTH.size) if kind == _PACKED else b""
             start = source.offset
             body = source.body(size)
-            payload = self._expanded(body, length, start) if length else body
+            payload = self._expanded(body, _LENGTH.unpack(length)[0], start) if length else body
             yield Block(payload, header + length + body)
 
     def encoder(self) -> Encoder:
         return _Encoder(self.pack)
 
-    def _expanded(self, body: bytes, length: bytes, offset: int) -> Buffer:
-        size: int = _LENGTH.unpack(length)[0]
+    def _expanded(self, body: bytes, size: int, offset: int) -> Buffer:
         payload = bytearray(size)
         expanded = self.expand(body, payload)
         if expanded < 0:

@@ -14,10 +14,8 @@ COMPRESSIONS = {compression.name: compression for compression in _ALL}
 
 
 def named(setting: str) -> Compression | None:
-    """Returns the compression that `stateStore.compression.codec` names, `None` if it is unknown.
-
-    Mirrors Spark's `CompressionCodec`: short names in any case, and the full names of its classes.
-    """
+    """Returns the compression that `stateStore.compression.codec` names, if it is known."""
+    # Mirrors Spark's `CompressionCodec`: short names in any case, and full names of its classes.
     for name, compression in COMPRESSIONS.items():
         full_name = f"org.apache.spark.io.{_CLASSES[name]}CompressionCodec"
         if setting.lower() == name or setting == full_name:

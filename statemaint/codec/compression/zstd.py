@@ -24,7 +24,6 @@ from statemaint.errors import CodecError
 
 # The rest of a piece after the end of a frame is copied, so pieces are small.
 _PIECE = 16 * 1024
-_MOST = 128 * 1024  # the format itself puts no more in a block
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +31,8 @@ class Zstd:
     """Spark's `ZStdCompressionCodec`, whose default level is 1."""
 
     name = "zstd"
+    block_size = 128 * 1024  # the format itself puts no more in a block
     level: int = 1
-
-    @property
-    def block_size(self) -> int:
-        return _MOST
 
     def blocks(self, stream: BinaryIO) -> Iterator[Block]:
         """Yields a stream's payload in pieces of at most 128 KiB, whatever its expanded size."""
@@ -70,7 +66,7 @@ def _frame(source: ExactStream, piece: bytes) -> Generator[Block, None, bytes]:
     frame, start = zstd.ZstdDecompressor(), source.offset - len(piece)
     while True:
         try:
-            payload = frame.decompress(piece, _MOST)
+            payload = frame.decompress(piece, Zstd.block_size)
         except zstd.ZstdError as error:
             raise CodecError(f"frame does not decompress: {error}", offset=start) from error
         if payload:

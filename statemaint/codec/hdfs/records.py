@@ -27,10 +27,7 @@ _CHUNK = 64 * 1024
 
 
 def encode(records: Iterable[Record], *, row_checksums: bool = False) -> Iterator[bytes]:
-    """Yields the payload of some records in pieces of about 64 KiB; `None` removes its key.
-
-    Row checksums are added here to records without them.
-    """
+    """Yields the payload of some records in pieces of about 64 KiB; `None` removes its key."""
     pending = bytearray()
     for key, value in map(row_checksum.seal, records) if row_checksums else records:
         pending += _INT.pack(len(key)) + key

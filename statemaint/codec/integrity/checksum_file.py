@@ -93,8 +93,7 @@ def parse_spark(side_file: bytes) -> FileChecksum:
 
 
 def _signed(value: int) -> int:
-    signed: int = struct.unpack(">i", struct.pack(">I", value))[0]
-    return signed
+    return int(*struct.unpack(">i", struct.pack(">I", value)))
 
 
 class ChecksummedChunks:
@@ -113,10 +112,7 @@ class ChecksummedChunks:
 
 
 class ChecksummedStream:
-    """A stream that is read in order, and the size and unsigned CRC-32C of the bytes read so far.
-
-    They are those of the file once `drain` has returned.
-    """
+    """A stream that is read in order, and the size and unsigned CRC-32C of its bytes so far."""
 
     __slots__ = ("_ended", "_stream", "crc32c", "size")
 
@@ -136,6 +132,6 @@ class ChecksummedStream:
         return content
 
     def drain(self) -> None:
-        """Reads what a decoder has left after the end of its format."""
+        """Reads what a decoder has left after the end of its format: the rest of the file."""
         while self.read(_PIECE):
             pass

@@ -71,10 +71,8 @@ def digest(rows: Iterable[tuple[bytes, bytes]], key: bytes) -> StateDigest:
 
 
 def siphash128(key: bytes, message: bytes) -> int:
-    """Returns the hash as one number, its first eight bytes being the low ones.
-
-    The key is two little-endian words, the message words of eight; its last ends with the length.
-    """
+    """Returns the hash as one number, its first eight bytes being the low ones."""
+    # The key is two little-endian words, the message words of eight; its last ends with the length.
     key0, key1 = struct.unpack("<2Q", key)
     v0, v1, v2, v3 = (
         word ^ part for word, part in zip(_START, (key0, key1, key0, key1), strict=True)

@@ -90,10 +90,8 @@ def check_rows(key: bytes, value: bytes, *, offset: int) -> None:
 
 
 def _delimiter_width(key: bytes, value: bytes, end: int) -> int:
-    """Returns the width of the delimiter, given where the second row would begin without one.
-
-    A checksum may begin with the delimiter's byte, so the reading that matches decides.
-    """
+    """Returns the width of the delimiter, given where the second row would begin without one."""
+    # A checksum may begin with the delimiter's byte, so the reading that matches decides.
     if value[end : end + 1] != _DELIMITER:
         return 0
     try:
@@ -117,8 +115,7 @@ def _check_row(key: bytes, value: bytes, start: int, offset: int) -> int:
 
 
 def _checksum(key: bytes, row: bytes) -> int:
-    checksum: int = google_crc32c.extend(google_crc32c.value(key), row)
-    return checksum
+    return int(google_crc32c.extend(google_crc32c.value(key), row))
 
 
 def _bare(sealed: bytes, what: str, offset: int) -> bytes:

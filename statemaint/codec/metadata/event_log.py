@@ -5,8 +5,8 @@ event a line.
 """
 
 import json
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from statistics import median
@@ -20,24 +20,15 @@ _OTHERS = 2  # so many later batches show what a batch takes without a restart
 
 @dataclass(frozen=True, slots=True)
 class PastRestart:
-    """A restart of a query that ended in a committed batch.
+    """A restart of a query that ended in a committed batch."""
 
-    Attributes:
-        version: the version of the state that it loaded.
-        began: when the query was started, in seconds since the epoch.
-        seconds: from then to the end of its first batch, without what a later batch takes, if any
-            shows that.
-        warm: whether its process had run the query before.
-        spark: the version of Spark.
-        slots: the tasks that its executors ran at a time; 0 if the log does not say.
-    """
-
-    version: int
-    began: float
+    version: int  # of the state that it loaded
+    began: float  # when the query was started, in seconds since the epoch
+    # From then to the end of its first batch, without what a later batch takes, if any shows that.
     seconds: float
-    warm: bool
-    spark: str
-    slots: int
+    warm: bool  # whether its process had run the query before
+    spark: str  # the version of Spark
+    slots: int  # the tasks that its executors ran at a time; 0 if the log does not say
 
 
 @dataclass(slots=True)
@@ -51,10 +42,7 @@ class _Run:
 
 
 def restarts(lines: Iterable[bytes], query_id: str) -> Iterator[PastRestart]:
-    """Yields the restarts of a query in the log of one application, the oldest first.
-
-    Lines that are torn or of another build of Spark are passed over.
-    """
+    """Yields the restarts of a query in the log of one application, the oldest first."""
     log = _Log(query_id)
     for line in lines:
         event = _event(line)
@@ -126,20 +114,18 @@ _NEEDED = tuple(f'"Event":"{name}"'.encode() for name in _TAKES)
 def _event(line: bytes) -> dict[str, Any]:
     if not any(name in line[:_HEAD] for name in _NEEDED):
         return {}
-    try:
+    with suppress(ValueError, RecursionError):  # a torn line
         event = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return event if isinstance(event, dict) else {}
+        return event if isinstance(event, dict) else {}
+    return {}
 
 
 def _dict(fields: dict[str, Any], name: str) -> dict[str, Any]:
     found = fields.get(name)
-    return found if isinstance(found, dict) else defaultdict()
+    return found if isinstance(found, dict) else {}
 
 
 def _time(text: object) -> float | None:
-    try:
+    with suppress(ValueError):
         return datetime.fromisoformat(str(text)).timestamp()
-    except ValueError:
-        return None
+    return None

@@ -34,31 +34,22 @@ UniqueIds = Mapping[int, tuple[tuple[str, ...], ...]]
 
 @dataclass(frozen=True, slots=True)
 class OperatorMetadata:
-    """An operator's metadata: among them the names of its stores in each partition.
-
-    With `virtual_column_families` one store holds several as column families.
-    """
+    """An operator's metadata."""
 
     id: int
     name: str
-    stores: tuple[str, ...]
+    stores: tuple[str, ...]  # the names of its stores in each partition
     partitions: int
-    virtual_column_families: bool = False
+    virtual_column_families: bool = False  # whether one store holds several as column families
 
 
 @dataclass(frozen=True, slots=True)
 class StateMetadata:
-    """An operator's metadata about the rows in its stores.
+    """An operator's metadata about the rows in its stores."""
 
-    Attributes:
-        prefixes: the number of key columns that each store encodes separately, in front.
-        lists: the state variables that are lists; `None` if the metadata name no state variables.
-        schemas: the names of each store's schema files, oldest first.
-    """
-
-    prefixes: Mapping[str, int]
-    lists: frozenset[str] | None
-    schemas: Mapping[str, tuple[str, ...]]
+    prefixes: Mapping[str, int]  # how many key columns each store encodes separately, in front
+    lists: frozenset[str] | None  # the state variables that are lists; `None` if none are named
+    schemas: Mapping[str, tuple[str, ...]]  # the names of each store's schema files, oldest first
 
 
 def parse_query_id(content: bytes) -> str:
@@ -108,19 +99,12 @@ def with_unique_ids(content: bytes, ids: UniqueIds) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """An entry of the offset log.
+    """An entry of the offset log."""
 
-    Attributes:
-        conf: the settings that it pins for the life of the query.
-        watermark: in milliseconds; 0 if the query has none, or had not read any event.
-        sources: the text of each source's offset, by its place, or in format 2 by its id.
-        format: 1, or 2, which Spark 4.2 and later can be set to write.
-    """
-
-    conf: Mapping[str, str]
-    watermark: int
-    sources: Mapping[str, str]
-    format: int = 1
+    conf: Mapping[str, str]  # the settings that it pins for the life of the query
+    watermark: int  # in milliseconds; 0 if the query has none, or had not read any event
+    sources: Mapping[str, str]  # each source's offset as text, by its place, or in format 2 its id
+    format: int = 1  # or 2, which Spark 4.2 and later can be set to write
 
     @property
     def file_sources(self) -> Mapping[str, int]:
@@ -178,27 +162,16 @@ def parse_operator(content: bytes) -> OperatorMetadata:
 
 
 def parse_state_metadata(content: bytes) -> StateMetadata:
-    """Returns an operator's metadata about its rows.
-
-    Only the names in the paths of schema files count: the paths are those of the original
-    checkpoint, which may have been copied since.
-    """
     fields = _body(content, formats=(1, 2))
     variables = _properties(fields).get("stateVariables")
     try:
         stores = {_store_name(store["storeName"]): store for store in fields["stateStoreInfo"]}
         prefixes = {name: int(store["numColsPrefixKey"]) for name, store in stores.items()}
         schemas = {name: _file_names(store) for name, store in stores.items()}
-        lists = (
-            None
-            if variables is None
-            else frozenset(
-                str(variable["stateName"])
-                for variable in variables
-                if variable["stateVariableType"] == "ListState"
-            )
-        )
-        return StateMetadata(prefixes, lists, schemas)
+        named = () if variables is None else variables
+        lists = [variable for variable in named if variable["stateVariableType"] == "ListState"]
+        names = frozenset(str(variable["stateName"]) for variable in lists)
+        return StateMetadata(prefixes, None if variables is None else names, schemas)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise CodecError(f"not an operator's metadata: {error!r}", offset=0) from error
 
@@ -206,10 +179,7 @@ def parse_state_metadata(content: bytes) -> StateMetadata:
 def with_stores(
     content: bytes, *, moved: Callable[[str], str] | None = None, partitions: int | None = None
 ) -> bytes:
-    """Returns an operator's metadata with other facts about its stores, all else as it was.
-
-    `moved` gives the other path of a schema file.
-    """
+    """Returns an operator's metadata with `moved` paths of schema files, all else as it was."""
 
     def of_store(store: Any) -> Any:
         changed: dict[str, Any] = {} if partitions is None else {"numPartitions": partitions}
@@ -227,7 +197,8 @@ def with_stores(
 
 
 def _file_names(store: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the checked names of a store's schema files, which become parts of paths."""
+    # Only the names in the paths count: the paths are those of the original checkpoint, which may
+    # have been copied since. The names become parts of paths.
     names = [str(path).rpartition("/")[2] for path in store.get("stateSchemaFilePaths") or []]
     for name in names:
         if not re.fullmatch(r"\d{1,18}_[A-Za-z0-9-]{1,80}", name):

@@ -48,16 +48,12 @@ class StateSchema:
 
 @dataclass(frozen=True, slots=True)
 class ColumnFamily:
-    """Schemas of one column family, as Spark's own JSON types.
+    """Schemas of one column family, as Spark's own JSON types."""
 
-    The name is not a store's and not part of a path. `encoder` is the JSON text of a
-    `KeyStateEncoderSpec`.
-    """
-
-    name: str
+    name: str  # not a store's, and not part of a path
     key: dict[str, Any]
     value: dict[str, Any]
-    encoder: str
+    encoder: str  # the JSON text of a `KeyStateEncoderSpec`
 
 
 def parse_schema(content: bytes) -> StateSchema:
@@ -110,8 +106,7 @@ class _Reader:
         return self._whole("".join(self._part() for _ in range(count)))
 
     def number(self, kind: struct.Struct) -> int:
-        value: int = kind.unpack(self._take(kind.size))[0]
-        return value
+        return int(*kind.unpack(self._take(kind.size)))
 
     def finish(self) -> None:
         if self.offset != len(self._content):
@@ -146,9 +141,8 @@ def _struct(text: str) -> dict[str, Any]:
     return schema
 
 
-def _json(text: str) -> object:
+def _json(text: str) -> Any:
     try:
-        parsed: object = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise CodecError(f"schema is not JSON: {error}", offset=0) from error
-    return parsed

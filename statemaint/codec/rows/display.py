@@ -36,6 +36,8 @@ _MINUTE, _HOUR, _DAY = 60 * _SECOND, 3600 * _SECOND, 86_400 * _SECOND
 _FLOAT = struct.Struct("<f")
 _FEWEST_DIGITS, _MOST_DIGITS = 6, 9
 _FOUR_DIGITS = 9999
+_MINUS = ("", "-")
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def shower(kind: DataType) -> Callable[[Any], Json]:
@@ -62,11 +64,10 @@ def _shower(kind: DataType) -> Callable[[Any], Json]:
 
 
 def _struct(kind: StructType) -> Callable[[Any], Json]:
-    shown = tuple(
-        (name, shower(field.type))
-        for name, field in zip(field_names(kind), kind.fields, strict=True)
-    )
-    return lambda row: {name: show(item) for (name, show), item in zip(shown, row, strict=True)}
+    names, showers = field_names(kind), [shower(field.type) for field in kind.fields]
+    return lambda row: {
+        name: show(item) for name, show, item in zip(names, showers, row, strict=True)
+    }
 
 
 def field_names(kind: StructType) -> tuple[str, ...]:
@@ -114,18 +115,13 @@ def _moment(micros: int) -> str:
 
 
 def _year_month(months: int) -> str:
-    sign, months = _sign(months)
-    return f"INTERVAL '{sign}{months // 12}-{months % 12}' YEAR TO MONTH"
+    years, rest = divmod(abs(months), 12)
+    return f"INTERVAL '{_MINUS[months < 0]}{years}-{rest}' YEAR TO MONTH"
 
 
 def _day_time(micros: int) -> str:
-    sign, micros = _sign(micros)
-    days, clock, fraction = _clock(micros)
-    return f"INTERVAL '{sign}{days} {clock}{_fraction(fraction)}' DAY TO SECOND"
-
-
-def _sign(number: int) -> tuple[str, int]:
-    return ("-", -number) if number < 0 else ("", number)
+    days, clock, fraction = _clock(abs(micros))
+    return f"INTERVAL '{_MINUS[micros < 0]}{days} {clock}{_fraction(fraction)}' DAY TO SECOND"
 
 
 def _fraction(micros: int) -> str:
@@ -141,8 +137,8 @@ def _calendar(parts: tuple[int, int, int]) -> str:
     whole = {"years": years, "months": months, "days": days, "hours": hours, "minutes": minutes}
     shown = [f"{number} {unit}" for unit, number in whole.items() if number]
     if micros:
-        sign, rest = _sign(micros)
-        shown.append(f"{sign}{rest // _SECOND}{_fraction(rest % _SECOND)} seconds")
+        whole_seconds, rest = divmod(abs(micros), _SECOND)
+        shown.append(f"{_MINUS[micros < 0]}{whole_seconds}{_fraction(rest)} seconds")
     return " ".join(shown) or "0 seconds"
 
 
@@ -152,9 +148,7 @@ def _toward_zero(number: int, unit: int) -> tuple[int, int]:
 
 
 def _double(number: float) -> float | str:
-    if math.isnan(number):
-        return "NaN"
-    return number if math.isfinite(number) else f"{'-' if number < 0 else ''}Infinity"
+    return number if math.isfinite(number) else _NOT_FINITE[str(number)]
 
 
 def _float(number: float) -> float | str:

@@ -23,6 +23,8 @@ from statemaint.codec.rows.state_row import (
     TimestampLast,
     Wrapping,
     entries,
+    flipped,
+    number_digits,
     number_name,
 )
 from statemaint.codec.rows.types import StructType
@@ -37,20 +39,16 @@ _Rows = Callable[[bytes], bytes]
 
 @dataclass(frozen=True, slots=True)
 class KeyCodec:
-    """The encoding of keys, without their column family.
-
-    `prefix` encodes the row of the columns in front, with which all keys begin that have them;
-    `None` if none are. `ranged` keys sort as their columns do.
-    """
+    """The encoding of keys, without their column family."""
 
     encode: _Rows
     decode: _Rows
+    # Encodes the row of the columns in front, with which all keys begin that have them.
     prefix: _Rows | None = None
-    ranged: bool = False
+    ranged: bool = False  # whether keys sort as their columns do
 
 
 def key_codec(kind: StructType, encoder: KeyEncoder) -> KeyCodec:
-    """Returns the encoding of keys of a type in RocksDB."""
     match encoder:
         case NoPrefix():
             return KeyCodec(_VERSION.__add__, lambda key: key[len(_VERSION) :])
@@ -91,10 +89,8 @@ def _split(
         if len(key) < _INT.size:
             raise CodecError(f"{len(key)} bytes are too few for a key", offset=0)
         end = _INT.size + int(_INT.unpack_from(key)[0])
-        parts = {
-            column: (of_front(key[_INT.size : end]), front, at) for at, column in enumerate(apart)
-        }
-        rest = key[end + len(_VERSION) :]
+        first, rest = of_front(key[_INT.size : end]), key[end + len(_VERSION) :]
+        parts = {column: (first, front, at) for at, column in enumerate(apart)}
         parts |= {column: (rest, back, at) for at, column in enumerate(others)}
         return row_of([parts[column] for column in range(len(kind.fields))])
 
@@ -132,15 +128,11 @@ def _ordering(front: StructType) -> tuple[_Rows, _Rows]:
     read, start = row_reader(writer.struct), null_bits(len(names))
 
     def ordered(row: bytes) -> bytes:
-        nulls = int.from_bytes(row[:start], "little")
-        words = (row[start + _WORD * at :][:_WORD] for at in range(len(names)))
-        columns = zip(names, words, strict=True)
-        return _VERSION + writer.write(
-            [
-                _ordered(name, None if nulls >> at & 1 else word)
-                for at, (name, word) in enumerate(columns)
-            ]
-        )
+        nulls, columns = int.from_bytes(row[:start], "little"), list[bytes]()
+        for at, name in enumerate(names):
+            word = row[start + _WORD * at :][:_WORD]
+            columns.append(_ordered(name, None if nulls >> at & 1 else word))
+        return _VERSION + writer.write(columns)
 
     def unordered(encoded: bytes) -> bytes:
         nulls, words = 0, b""
@@ -159,26 +151,19 @@ def _ordered(name: str, word: bytes | None) -> bytes:
     digits = word[:size][::-1]
     if not digits[0] >> 7:
         return bytes([POSITIVE]) + digits
-    return bytes([NEGATIVE]) + (_flipped(digits) if name in FLOATING else digits)
+    return bytes([NEGATIVE]) + (flipped(digits) if name in FLOATING else digits)
 
 
 def _unordered(name: str, column: bytes) -> bytes:
     if column[0] == NULL:
         return bytes(_WORD)
-    flipped = name in FLOATING and column[0] == NEGATIVE
-    digits = _flipped(column[1:]) if flipped else column[1:]
-    return digits[::-1].ljust(_WORD, b"\0")
-
-
-def _flipped(digits: bytes) -> bytes:
-    return bytes(0xFF ^ byte for byte in digits)
+    return number_digits(name, column)[::-1].ljust(_WORD, b"\0")
 
 
 # -- values
 
 
 def entry_of(row: bytes, *, many: bool) -> bytes:
-    """Returns a row of a value, or one of its `many`."""
     encoded = _VERSION + row
     return _INT.pack(len(encoded)) + encoded if many else encoded
 
@@ -193,9 +178,7 @@ def value_of(key: bytes, rows: Iterable[bytes], wrapping: Wrapping, *, many: boo
 
 def rows_in(key: bytes, value: bytes, wrapping: Wrapping, *, many: bool) -> list[bytes]:
     """Returns the rows of the value of a whole key; checksums are compared."""
-    encoded: Iterable[bytes] = (value,)
-    if many:
-        encoded = entries(key, value, wrapping)
-    elif wrapping.checksums:
-        encoded = (row_checksum.bare_row(key, value, offset=0),)
+    if wrapping.checksums and not many:
+        value = row_checksum.bare_row(key, value, offset=0)
+    encoded = entries(key, value, wrapping) if many else (value,)
     return [row[len(_VERSION) :] for row in encoded]

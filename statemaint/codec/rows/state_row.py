@@ -88,25 +88,19 @@ KeyEncoder = Bare | NoPrefix | PrefixScan | RangeScan | TimestampFirst | Timesta
 
 @dataclass(frozen=True, slots=True)
 class RowLayout:
-    """The layout of the rows of a store, or of one of its column families.
-
-    With `many` a value has any number of entries, and `value` are the columns of each.
-    """
+    """The layout of the rows of a store, or of one of its column families."""
 
     key: StructType
     value: StructType
     encoder: KeyEncoder
-    many: bool = False
+    many: bool = False  # whether a value has any number of entries; `value` is the type of each
 
 
 @dataclass(frozen=True, slots=True)
 class Wrapping:
-    """The bytes around all keys and values of a store.
+    """The bytes around all keys and values of a store."""
 
-    `families` is the size of the column family's number before a key: 2, or 0 without families.
-    """
-
-    families: int = 0
+    families: int = 0  # the size of the column family's number before a key: 2, or 0 without any
     checksums: bool = False
     delimiter: bytes = b""
 
@@ -224,10 +218,15 @@ def _unordered(name: str, column: bytes | None, at: int) -> Value:
     number = NUMBERS[name]
     if len(column) != 1 + number.size or column[0] not in (NEGATIVE, POSITIVE):
         raise CodecError(f"{column[:9].hex()} is not an ordered {name}", offset=at)
-    digits = column[1:]
-    if name in FLOATING and column[0] == NEGATIVE:
-        digits = bytes(0xFF ^ byte for byte in digits)
-    return number.unpack(digits)[0]
+    return number.unpack(number_digits(name, column))[0]
+
+
+def number_digits(name: str, column: bytes) -> bytes:
+    return flipped(column[1:]) if name in FLOATING and column[0] == NEGATIVE else column[1:]
+
+
+def flipped(digits: bytes) -> bytes:
+    return bytes(0xFF ^ byte for byte in digits)
 
 
 # -- keys

@@ -45,13 +45,10 @@ class UnknownTypeError(CodecError):
 
 @dataclass(frozen=True, slots=True)
 class AtomicType:
-    """A type without parts: Spark's name, or `year-month` or `day-time` for intervals.
-
-    Equal values of `collated` text may differ in their bytes.
-    """
+    """A type without parts: Spark's name, or `year-month` or `day-time` for intervals."""
 
     name: str
-    collated: bool = False
+    collated: bool = False  # whether equal values may differ in their bytes
 
     @property
     def layout(self) -> struct.Struct | None:
@@ -129,11 +126,8 @@ def parse_struct(schema: Json) -> StructType:
 
 
 def must_be_writable(kind: StructType) -> StructType:
-    """Returns the type of a row if rows of it are written and hashed here as Spark does.
-
-    Equal strings with a collation may differ in bytes, and calendar intervals cannot be keys: an
-    `UnknownTypeError` names the column.
-    """
+    """Returns the type of a row if rows of it are written and hashed here as Spark does."""
+    # Equal strings with a collation may differ in bytes, and calendar intervals cannot be keys.
     for field in kind.fields:
         for part in atoms(field.type):
             if part.collated or part.name == "interval":

@@ -47,11 +47,8 @@ class RowWriter:
     __slots__ = ("_normalize", "struct")
 
     def __init__(self, schema: Json | StructType, *, normalize: bool = False) -> None:
-        """Prepares a writer for a schema, parsed or as Spark's JSON.
-
-        With `normalize` it writes -0.0 as 0.0 and every NaN with the same bits, as Spark does in
-        grouping keys (`NormalizeFloatingNumbers`). A type that cannot be written is a `CodecError`.
-        """
+        # With `normalize` it writes -0.0 as 0.0 and every NaN with the same bits, as Spark does in
+        # grouping keys (`NormalizeFloatingNumbers`).
         parsed = schema if isinstance(schema, StructType) else parse_struct(schema)
         self.struct = must_be_writable(parsed)
         self._normalize = normalize
@@ -62,10 +59,7 @@ class RowWriter:
         Python's own types represent Spark's: `datetime` with a time zone for a timestamp, without
         one for timestamp_ntz; `date`; `Decimal`; `str`; `bytes`; a list; a dictionary, in its
         order, or pairs for a map. Dates and timestamps may also be given as Spark keeps them: days
-        and microseconds since 1970.
-
-        Raises:
-            ConfigError: naming the column, when a value is not of its type.
+        and microseconds since 1970. A value of another type is a `ConfigError` with the column.
         """
         return self._row(values, self.struct)
 
@@ -190,10 +184,7 @@ def prefix_of(row: bytes, kind: StructType, columns: int) -> bytes:
 
 
 def row_of(columns: Sequence[tuple[bytes, StructType, int]]) -> bytes:
-    """Returns columns of other rows as one row, as Spark's projection would write it.
-
-    Each is given as a row, the type of that row, and the number of the column in it.
-    """
+    """Returns columns of other rows, each a row, its type and the number in it, as one row."""
     start = null_bits(len(columns))
     parts = _Parts(bytearray(start + _WORD * len(columns)), 0)
     for number, (row, kind, column) in enumerate(columns):

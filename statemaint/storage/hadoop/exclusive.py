@@ -22,8 +22,8 @@ from uuid import uuid4
 from statemaint.errors import AlreadyExistsError, StatemaintError, StorageError
 from statemaint.storage.address import EXCLUSIVE_ON
 from statemaint.storage.base import PROBES
-from statemaint.storage.hadoop.errors import translated
 from statemaint.storage.hadoop.files import HadoopFiles
+from statemaint.storage.hadoop.jvm import translated
 
 _MODE = 0o600
 _RACES = 2
@@ -31,10 +31,8 @@ _ELSEWHERE = "keep the checkpoint on HDFS, `s3://`, or `abfss://` with a hierarc
 
 
 def obstacle_of(files: HadoopFiles, read: Callable[[str], bytes], allowed: Collection[str]) -> str:
-    """Returns why two writers may both create a file; empty if one of them is always refused.
-
-    The folder for probes must exist. `allowed` are the schemes that the operator's setting allows.
-    """
+    """Returns why two writers may both create a file; empty if one of them is always refused."""
+    # The folder for probes must exist. The operator's setting names the schemes that are allowed.
     scheme = files.scheme
     late, single = _two_writers(files, read)
     if not single or not all(_race(files, read) for _ in range(_RACES)):

@@ -10,22 +10,25 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError
 from statemaint.listing import Access
 from statemaint.storage.access import READ, USE, deprived, unreadable
 from statemaint.storage.base import Tally
-from statemaint.storage.hadoop.errors import (
+from statemaint.storage.hadoop.jvm import (
+    NO_ACLS,
+    NO_CLASS,
     AppendRefusedError,
-    has_no_acls,
-    is_unsupported,
+    Jvm,
+    is_caused_by,
     local_stream,
     on_this_machine,
     opening,
     translated,
 )
-from statemaint.storage.hadoop.jvm import Jvm
 from statemaint.storage.hadoop.listing import (
     Lister,
     Status,
@@ -106,12 +109,11 @@ class PlainNames:
 
 def _names_of(jvm: Jvm, files: Any, conf: Any) -> ContextNames | PlainNames:
     try:
-        context = jvm.java(_FS + "FileContext").getFileContext(files.getUri(), conf)
+        return ContextNames(jvm, jvm.java(_FS + "FileContext").getFileContext(files.getUri(), conf))
     except jvm.errors as error:
-        if is_unsupported(error):
+        if is_caused_by(error, NO_CLASS):
             return PlainNames(jvm, files)
         raise
-    return ContextNames(jvm, context)
 
 
 class HadoopFiles:
@@ -157,8 +159,7 @@ class HadoopFiles:
 
     def renames_exclusively(self) -> bool:
         with translated(self.jvm, self.root):
-            root = self._path("")
-            scheme = self.scheme
+            root, scheme = self._path(""), self.scheme
             if scheme == "viewfs":
                 scheme = self._files.resolvePath(root).toUri().getScheme()
             if scheme in _ATOMIC_WITH_RIGHTS:
@@ -201,15 +202,11 @@ class HadoopFiles:
             try:
                 status = self._files.getAclStatus(self._path(path))
             except self.jvm.errors as error:
-                if not has_no_acls(error):
+                if not is_caused_by(error, NO_ACLS):
                     raise
                 self._acls = False  # the client supports ACLs, the server does not
                 return ""
             return str(status.getEntries().toString())
-
-    def serve(self, path: str, wanted: Access, like: str, *, of: str, bits: int = READ) -> None:
-        """Lets every user of the file `like` use one of ours, which errors call `of`."""
-        must_serve(of, self.give(path, wanted), like, wanted, bits=bits)
 
     def give(self, path: str, wanted: Access) -> Access:
         """Gives one of our files an owner, a group, a mode and an ACL; returns what it has then."""
@@ -257,11 +254,8 @@ class HadoopFiles:
     ) -> None:
         """Copies a local file into a directory that must exist; errors have the path `of`."""
         self._requests.add("write")
-
-        def opened() -> Any:
-            return self._names.create(self._path(path), mode, overwrite=overwrite)
-
-        self._copy_in(local, opened, of)
+        create = partial(self._names.create, mode=mode, overwrite=overwrite)
+        self._copy_in(local, lambda: create(self._path(path)), of)
 
     def open_new(self, path: str, mode: int) -> Any:
         """Opens a new file, which the caller closes; one that another writer has open exists."""
@@ -351,8 +345,7 @@ def with_entries(access: Access, entries: str) -> Access:
     if own is None and not named:
         return access
     mask = access.mode >> 3 & USE
-    group = mask if own is None else own
-    return Access(access.owner, access.group, access.mode, group, tuple(named))
+    return replace(access, group_bits=mask if own is None else own, named=tuple(named))
 
 
 def spec(access: Access) -> str:

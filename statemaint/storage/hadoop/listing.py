@@ -26,13 +26,13 @@ from statemaint.errors import (
 )
 from statemaint.listing import Access
 from statemaint.storage.base import NO_DIRECTORY, named_as_file
-from statemaint.storage.hadoop.errors import local_stream, on_this_machine, translated
-from statemaint.storage.hadoop.jvm import Jvm
+from statemaint.storage.hadoop.jvm import Jvm, local_stream, on_this_machine, translated
 
 # The number of directories listed in one call. Java holds all their entries in memory together.
 _DIRECTORIES = 64
 _DIRECTORY = 1
 _KIND, _PATH, _LENGTH, _PERMISSION, _OWNER, _GROUP, _MODIFIED = range(1, 8)
+_VARINT, _BYTES, _FIXED = 0, 2, {1: 8, 5: 4}  # kinds of fields
 _MORE = 0x80  # the bit that marks a byte of a varint as followed by another
 _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 
@@ -51,10 +51,7 @@ Lister = Callable[[Sequence[str]], list[Status]]
 
 
 def walk(top: str, lister: Lister) -> Iterator[Status]:
-    """Yields every file below a directory, and the directories that are `named_as_file`.
-
-    Directories that were refused are an `IncompleteListingError` after everything else.
-    """
+    """Yields every file below a directory, and the directories that are `named_as_file`."""
     level, refused = [top], list[StorageError]()
     while level:
         below: list[str] = []
@@ -65,7 +62,7 @@ def walk(top: str, lister: Lister) -> Iterator[Status]:
                 if not status.is_directory or named_as_file(status.path.rpartition("/")[2]):
                     yield status
         level = below
-    if refused:
+    if refused:  # after everything else
         raise IncompleteListingError(refused)
 
 
@@ -141,26 +138,23 @@ def path_part(uri: str) -> str:
 
 
 def decode_statuses(content: bytes) -> list[Status]:
+    statuses: list[Status] = []
+    alike: dict[Access, Access] = {}
     try:
-        return list(_decode(content))
+        (count,) = struct.unpack_from(">I", content)
+        end = 4
+        for _ in range(count):
+            at = end + 4
+            end = at + struct.unpack_from(">I", content, end)[0]
+            statuses.append(_status(content, at, end, alike))
     except (struct.error, IndexError) as error:
         raise StorageError("the listing", "Hadoop's answer is cut short") from error
-
-
-def _decode(content: bytes) -> Iterator[Status]:
-    (count,) = struct.unpack_from(">I", content)
-    at = 4
-    alike: dict[Access, Access] = {}
-    for _ in range(count):
-        (length,) = struct.unpack_from(">I", content, at)
-        at += 4
-        if at + length > len(content):
-            raise IndexError(at)
-        yield _status(content, at, at + length, alike)
-        at += length
+    return statuses
 
 
 def _status(content: bytes, at: int, end: int, alike: dict[Access, Access]) -> Status:
+    if end > len(content):
+        raise IndexError(end)
     fields: dict[int, Any] = {}
     while at < end:
         tag, at = _varint(content, at)
@@ -179,18 +173,14 @@ def _status(content: bytes, at: int, end: int, alike: dict[Access, Access]) -> S
 
 
 def _field(content: bytes, at: int, kind: int) -> tuple[int | bytes, int]:
-    match kind:
-        case 0:
-            return _varint(content, at)
-        case 1:  # eight bytes
-            return 0, at + 8
-        case 2:
-            length, at = _varint(content, at)
-            return content[at : at + length], at + length
-        case 5:  # four bytes
-            return 0, at + 4
-        case _:
-            raise IndexError(kind)
+    if kind in _FIXED:
+        return 0, at + _FIXED[kind]
+    number, at = _varint(content, at)
+    if kind == _VARINT:
+        return number, at
+    if kind != _BYTES:
+        raise IndexError(kind)
+    return content[at : at + number], at + number
 
 
 def _varint(content: bytes, at: int) -> tuple[int, int]:

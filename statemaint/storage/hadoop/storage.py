@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, TypeVar, cast
 
 from statemaint.errors import (
     AlreadyExistsError,
@@ -35,17 +35,13 @@ from statemaint.storage.base import (
     missing_newline,
     read_small,
 )
-from statemaint.storage.hadoop.errors import AppendRefusedError, on_this_machine
 from statemaint.storage.hadoop.exclusive import obstacle_of
 from statemaint.storage.hadoop.files import HadoopFiles, fill, must_serve, temp_file
-from statemaint.storage.hadoop.jvm import Jvm, shared_jvm
+from statemaint.storage.hadoop.jvm import AppendRefusedError, Jvm, shared_jvm
 from statemaint.storage.hadoop.listing import walk
 from statemaint.storage.local.directories import check_path, links_below
 from statemaint.workers import nothing
 
-# Sends a scheme through Hadoop even if we have our own storage: `hadoop+file:`, `hadoop+s3a:`.
-# Each takes a thread of the JVM.
-_REQUESTS_AT_A_TIME = 8
 # Until a file has its final rights, only its creator may use it.
 _PRIVATE = 0o600
 # Before one file of many, a check is made at least this often: a lease is trusted for longer.
@@ -54,11 +50,12 @@ _T = TypeVar("_T")
 
 
 class HadoopStorage(Storage):
-    """A directory that Java reaches. A write is a temp file beside its target, then a rename.
+    """A directory that Java reaches. A write is a temp file beside its target, then a rename."""
 
-    Java starts at the first request. Files are passed through local temp files, never through the
-    connection to Java, which would take ten times as long.
-    """
+    # Java starts at the first request. Files are passed through local temp files, never through the
+    # connection to Java, which would take ten times as long.
+
+    parallel = 8  # each takes a thread of the JVM
 
     def __init__(
         self, uri: str, *, jvm: Jvm | None = None, exclusive_on: Collection[str] = ()
@@ -75,16 +72,8 @@ class HadoopStorage(Storage):
         self._requests = Tally()
 
     @property
-    def root(self) -> str:
-        return self._root
-
-    @property
     def requests(self) -> Mapping[str, int]:
         return self._requests.counts()
-
-    @property
-    def parallel(self) -> int:
-        return _REQUESTS_AT_A_TIME
 
     @property
     def exclusive(self) -> bool:
@@ -176,10 +165,7 @@ class HadoopStorage(Storage):
         self._check_ours(path)
         with temp_file(path) as local:
             self._files.copy_out(path, local.name)
-            with on_this_machine(path):
-                stream = Path(local.name).open("rb")  # noqa: SIM115 -- closed on the next line
-            with stream:
-                yield stream
+            yield cast("BinaryIO", local.file)
 
     def write(
         self, path: str, chunks: Chunks, *, overwrite: bool = False, like: str | None = None
@@ -201,11 +187,9 @@ class HadoopStorage(Storage):
                 self._publish(local.name, path, overwrite=overwrite, like=like)
 
     def _create(self, local: str, path: str, *, overwrite: bool) -> None:
-        """Makes one of our records under its final name, as no rename refuses an existing one.
-
-        Of a file system whose files appear when they are opened, a crash leaves a record that is
-        cut, which counts as unreadable.
-        """
+        """Makes one of our records under its final name, as no rename refuses an existing one."""
+        # Of a file system whose files appear when they are opened, a crash leaves a record that is
+        # cut, which counts as unreadable.
         mode = of_file(self._shared_root).mode
         make = partial(self._files.copy_in, local, path, of=path, mode=mode, overwrite=overwrite)
         try:
@@ -229,7 +213,7 @@ class HadoopStorage(Storage):
         try:
             self._in_its_directory(temp, make, serve=like is not None)
             if like is not None:
-                self._files.serve(temp, wanted, like, of=path)
+                must_serve(path, self._files.give(temp, wanted), like, wanted)
             elif mode != wanted.mode:
                 self._files.give(temp, wanted)
             self._files.rename(temp, path, of=path, overwrite=overwrite)
@@ -309,7 +293,7 @@ class HadoopStorage(Storage):
         try:
             must_serve(to, self._files.access(path), like, wanted)
         except UnreadableError:
-            self._files.serve(path, wanted, like, of=to)
+            must_serve(to, self._files.give(path, wanted), like, wanted)
 
     def check_readable(self, path: str, *, like: str) -> None:
         must_serve(path, self._files.access(path), like, self._files.access(like))
@@ -348,7 +332,7 @@ class HadoopStorage(Storage):
             self._files.make_directory(path, wanted.mode)
         if serve:
             try:
-                self._files.serve(path, wanted, parent, of=path, bits=USE)
+                must_serve(path, self._files.give(path, wanted), parent, wanted, bits=USE)
             except UnreadableError:
                 with suppress(StatemaintError):
                     self._files.delete(path)

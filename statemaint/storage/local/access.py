@@ -12,6 +12,7 @@ import stat
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from types import TracebackType
@@ -60,7 +61,7 @@ def read_access(place: FileOrPath) -> Access:
     entries = list(struct.iter_unpack("<HHI", acl[struct.calcsize("<I") :]))
     own = next((bits for tag, bits, _ in entries if tag == _GROUP), access.mode >> 3 & USE)
     named = tuple((_KINDS[tag], str(who), bits) for tag, bits, who in entries if tag in _KINDS)
-    return Access(access.owner, access.group, access.mode, own, named)
+    return replace(access, group_bits=own, named=named)
 
 
 def give(handle: int, access: Access, *, exact: bool = False) -> None:

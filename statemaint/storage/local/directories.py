@@ -32,10 +32,8 @@ _MOST_FOLLOWED = 1000
 def directory_of(
     top: str, path: str, make: MakeDirectory | None = None
 ) -> Iterator[tuple[int, str]]:
-    """Opens, or makes, the directory of a file; yields its handle and the file's name in it.
-
-    The handle serves only as the start of other calls: it can be neither read nor synced.
-    """
+    """Opens, or makes, the directory of a file; yields its handle and the file's name in it."""
+    # The handle serves only as the start of other calls: it can be neither read nor synced.
     folder, _, name = path.rpartition("/")
     handle = _opened(top, folder, path, make)
     try:
@@ -168,12 +166,9 @@ class Walk:
     def below(
         self, directory: "os._ScandirIterator[str]", prefix: str, *real: str
     ) -> Iterator[Entry]:
-        """Yields the files below an opened directory.
-
-        A file without a status, or links without an end, end the listing: it is complete or fails
-        (S10). `real` is the directory's path without links, preceded by those of directories that
-        were left through links.
-        """
+        # A file without a status, or links without an end, end the listing: it is complete or fails
+        # (S10). `real` is the directory's path without links, preceded by those of directories that
+        # were left through links.
         *outer, here = real
         inside = is_inside(here, self._real_top)
         with directory as items:

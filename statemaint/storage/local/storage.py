@@ -59,14 +59,12 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 
 
 class LocalStorage(Storage):
-    """A directory. A write is a temp file, fsync, a link or rename, then fsync of the directory.
+    """A directory. A write is a temp file, fsync, a link or rename, then fsync of the directory."""
 
-    Names that are made for every file are joined as text: a `Path` costs more than a request.
-    """
+    # Names that are made for every file are joined as text: a `Path` costs more than a request.
 
     def __init__(self, root: str | Path) -> None:
-        self._root = Path(root)
-        self._top = str(self._root)
+        self._root = str(Path(root))
         self._requests = Tally()
         self._links: bool | None = None
         self._access: dict[tuple[int, int, int], Access] = {}
@@ -75,29 +73,25 @@ class LocalStorage(Storage):
     def requests(self) -> Mapping[str, int]:
         return self._requests.counts()
 
-    @property
-    def root(self) -> str:
-        return self._top
-
     def list(self, prefix: str) -> Iterator[Entry]:
         self._requests.add("list")
         prefix = prefix.strip("/")
-        top = self._at(prefix) if prefix else self._top
+        top = self._at(prefix) if prefix else self._root
         with Translated(prefix):
             if is_ours(prefix):
-                check_way(self._top, prefix)
+                check_way(self._root, prefix)
             try:
                 directory = os.scandir(top)
             except FileNotFoundError:  # only this error means that the directory does not exist
                 return
             except NotADirectoryError as error:
-                what = prefix if self._root.is_dir() else ""
-                raise WrongKindError(NO_DIRECTORY, path=what or self._top) from error
+                what = prefix if Path(self._root).is_dir() else ""
+                raise WrongKindError(NO_DIRECTORY, path=what or self._root) from error
             except OSError as error:
-                refused = StorageError.of_os(prefix or self._top, error)
+                refused = StorageError.of_os(prefix or self._root, error)
                 raise IncompleteListingError([refused]) from error
             below = f"{prefix}/" if prefix else ""
-            walk = Walk(self._listed, os.path.realpath(self._top))
+            walk = Walk(self._listed, os.path.realpath(self._root))
             yield from walk.below(directory, below, os.path.realpath(top))
         if walk.refused:
             raise IncompleteListingError(walk.refused)
@@ -105,26 +99,26 @@ class LocalStorage(Storage):
     def folders(self, prefix: str) -> Iterator[str]:
         self._requests.add("list")
         with Translated(prefix):
-            yield from folders_in(self._top, prefix)
+            yield from folders_in(self._root, prefix)
 
     def links(self, folder: str) -> tuple[str, ...]:
         self._requests.add("list")
         with Translated(folder):
-            return tuple(sorted(links_below(self._top, folder)))
+            return tuple(sorted(links_below(self._root, folder)))
 
     def stat(self, path: str) -> Entry:
         self._requests.add("stat")
         with Translated(path):
             if not is_ours(path):
                 return self._listed(path, os.stat(self._at(path)))
-            with directory_of(self._top, path) as (directory, name):
+            with directory_of(self._root, path) as (directory, name):
                 status = os.stat(name, dir_fd=directory, follow_symlinks=False)
             if stat.S_ISLNK(status.st_mode):
                 raise own_link(path)
             return self._listed(path, status)
 
     def _at(self, path: str) -> str:
-        return f"{self._top}/{path}"
+        return f"{self._root}/{path}"
 
     def _listed(self, path: str, status: os.stat_result) -> Entry:
         if not stat.S_ISREG(status.st_mode):  # a pipe or a device has neither size nor end
@@ -147,11 +141,11 @@ class LocalStorage(Storage):
     def _open_regular(self, path: str) -> tuple[int, int]:
         if not is_ours(path):
             return open_regular(self._at(path), path)
-        with directory_of(self._top, path) as (directory, name):
+        with directory_of(self._root, path) as (directory, name):
             return open_regular(name, path, directory=directory)
 
     def _directory_of(self, path: str, *, serve: bool = False) -> _Directory:
-        return directory_of(self._top, path, partial(make_directory, serve=serve))
+        return directory_of(self._root, path, partial(make_directory, serve=serve))
 
     def write(
         self, path: str, chunks: Chunks, *, overwrite: bool = False, like: str | None = None
@@ -174,10 +168,9 @@ class LocalStorage(Storage):
         """Returns the step that gives a new file its owner, group, mode and ACL or raises (S22)."""
         if like is None:
             with Translated(path):
-                ours = of_file(read_access(self._top))
+                ours = of_file(read_access(self._root))
             return lambda handle: give(handle, ours)
-        with Translated(like):
-            wanted = read_access(self._at(like))
+        wanted = self._access_of(like)
 
         def settle(handle: int) -> None:
             give(handle, wanted, exact=True)
@@ -203,28 +196,27 @@ class LocalStorage(Storage):
             handle = os.open(name, flags | os.O_CREAT | os.O_EXCL, _PRIVATE, dir_fd=directory)
         except FileExistsError:
             return os.fdopen(open_no_link(name, flags, path, directory), "a+b")
-        give(handle, of_file(read_access(self._top)))
+        give(handle, of_file(read_access(self._root)))
         return os.fdopen(handle, "a+b")
 
     def delete(self, path: str) -> None:
-        """Deletes a file, or a link to one; deleting a missing file is not an error."""
         self._requests.add("delete")
         with (
             Translated(path),
             suppress(FileNotFoundError),
-            directory_of(self._top, path) as (directory, name),
+            directory_of(self._root, path) as (directory, name),
         ):
             os.unlink(name, dir_fd=directory)
 
     def create_root(self) -> None:
-        with Translated(self._top):
-            self._root.mkdir(parents=True, exist_ok=True)
+        with Translated(self._root):
+            Path(self._root).mkdir(parents=True, exist_ok=True)
 
     def delete_folders(self, folder: str) -> None:
         with (
             Translated(folder),
             suppress(FileNotFoundError),
-            directory_of(self._top, folder) as (directory, name),
+            directory_of(self._root, folder) as (directory, name),
         ):
             for _, below, _, handle in os.fwalk(name, topdown=False, dir_fd=directory):
                 for folder_below in below:
@@ -235,7 +227,7 @@ class LocalStorage(Storage):
         self._requests.add("move")
         with (
             Translated(path),
-            directory_of(self._top, path) as (directory, name),
+            directory_of(self._root, path) as (directory, name),
             self._content_of(path, (directory, name)) as content,
         ):
             if like is not None:
@@ -255,12 +247,11 @@ class LocalStorage(Storage):
         if is_ours(path):
             raise own_link(path)
         os.stat(self._at(path))  # the file must exist
-        return directory_of(self._top, real_path(self._top, path))
+        return directory_of(self._root, real_path(self._root, path))
 
     def _serve(self, content: _Place, path: str, to: str, like: str) -> None:
         # The rights change only if they must.
-        with Translated(like):
-            wanted = read_access(self._at(like))
+        wanted = self._access_of(like)
         with Translated(path), regular(content, path) as handle:
             try:
                 must_serve(handle, to, wanted, like)
@@ -270,10 +261,13 @@ class LocalStorage(Storage):
 
     def check_readable(self, path: str, *, like: str) -> None:
         self._requests.add("stat", 2)
-        with Translated(like):
-            wanted = read_access(self._at(like))
+        wanted = self._access_of(like)
         with Translated(path):
             must_serve(self._at(path), path, wanted, like)
+
+    def _access_of(self, like: str) -> Access:
+        with Translated(like):
+            return read_access(self._at(like))
 
     @property
     def exclusive(self) -> bool:

@@ -63,10 +63,8 @@ class Bucket:
         return key.removeprefix(f"{self.prefix}/") if self.prefix else key
 
     def call(self, operation: str, path: str, **params: object) -> dict[str, Any]:
-        """Returns the answer to one request; a parameter that is `None` is left to the server.
-
-        `NotFoundError` means that the server reported for certain that there is no such key.
-        """
+        """Returns the answer to one request; a parameter that is `None` is left to the server."""
+        # `NotFoundError` means that the server reported for certain that there is no such key.
         try:
             return self._answer(operation, path, params)
         except S3Error as error:
@@ -84,10 +82,11 @@ class Bucket:
     def call_object(self, operation: str, path: str, **params: object) -> dict[str, Any]:
         return self.call(operation, path, Key=self.key(path), **params)
 
-    def put(self, path: str, content: bytes, **params: object) -> dict[str, Any]:
-        return self.call_object(
-            "put_object", path, Body=content, ContentMD5=content_md5(content), **params
-        )
+    def put(
+        self, path: str, content: bytes, operation: str = "put_object", /, **params: object
+    ) -> dict[str, Any]:
+        digest = content_md5(content)
+        return self.call_object(operation, path, Body=content, ContentMD5=digest, **params)
 
     def head(self, path: str) -> dict[str, Any]:
         """Returns the answer to a HEAD; raises `NotFoundError` only in a bucket that exists."""
@@ -96,7 +95,8 @@ class Bucket:
         except S3Error as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-            self._must_exist()
+            if not self._seen:  # it may also mean the bucket
+                self._must_exist()
             raise NotFoundError(path) from error
 
     def must_be_absent(self, path: str) -> None:
@@ -105,9 +105,6 @@ class Bucket:
             raise AlreadyExistsError(path)
 
     def _must_exist(self) -> None:
-        # A HEAD's 404 may mean the object or the bucket.
-        if self._seen:
-            return
         try:
             self.ask()
         except S3Error as error:
@@ -165,11 +162,10 @@ def shown_by(headers: Mapping[str, str]) -> Mapping[str, Any]:
 
 
 class LastShown:
-    """The settings of objects that the last answers have shown; threads may share it.
+    """The settings of objects that the last answers have shown; threads may share it."""
 
-    An answer has the number of an object's tags if there are any, if the server counts them, and if
-    the caller may read them.
-    """
+    # An answer has the number of an object's tags if there are any, if the server counts them, and
+    # if the caller may read them.
 
     def __init__(self) -> None:
         self.counts_tags = False  # whether an answer has shown that this server counts tags

@@ -1,4 +1,11 @@
-"""botocore's client for S3, shared by the storages of a bucket, and the server's clock."""
+"""botocore's client for S3, shared by the storages of a bucket, and the server's clock.
+
+It reads small objects without boto3's layers, which take more time than the network does. The
+request is the one that boto3 makes: it takes the address and the headers of the last read that
+boto3 made; botocore signs it, and it is sent through the same connections. Anything but the answer
+to a read (no such key, a refusal, a server that is too busy, a broken connection) is left to boto3,
+which sends the request again.
+"""
 
 import base64
 import hashlib
@@ -7,14 +14,16 @@ import socket
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
 
-from statemaint.errors import ConfigError, NotInstalledError
+from statemaint.errors import ConfigError, NotFoundError, NotInstalledError
 from statemaint.storage.s3.options import S3Options
-from statemaint.storage.s3.quick import QuickReads
 
 if TYPE_CHECKING:
     from boto3 import Session as GivenSession
@@ -39,6 +48,26 @@ CONNECTIONS = 32
 # their connections with them.
 _SHARED_SECONDS = 300
 _MOST = 64
+# Of a session of S3 Express, which has its own kind of signature.
+_EXPRESS = "x-amz-s3session-token"
+# Set again for each request, when it is signed or sent.
+_OF_ONE_REQUEST = frozenset(
+    ["authorization", "host", "range", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token"]
+)
+_OF_BOTO3 = ("amz-sdk-", "traceparent", "tracestate", "x-amzn-trace-id")
+_SIGNED = "AWS4-HMAC-SHA256 Credential="
+_WHOLE, _PART, _MISSING, _EMPTY = 200, 206, 404, 416
+# After a failure boto3 makes all requests for some time: it can wait for a busy server.
+_PAUSE_SECONDS = 30.0
+_MOST_OF_AN_ERROR = 64 * 1024
+
+
+class _Form(NamedTuple):
+    """The part of a request that all reads share."""
+
+    base: str  # the address of the bucket, up to the keys
+    headers: Mapping[str, str]
+    region: str  # that it is signed for
 
 
 def client_of(options: S3Options) -> tuple["S3Client", "Credentials | None", "URLLib3Session"]:
@@ -71,7 +100,10 @@ def client_of(options: S3Options) -> tuple["S3Client", "Credentials | None", "UR
             client.meta.events.register(f"before-call.s3.{operation}", _add_md5)
         return client, session.get_credentials(), _connections(session, client.meta.endpoint_url)
     except (BotoCoreError, ValueError) as error:
-        raise ConfigError(f"S3 cannot be set up: {_first_line(error)}") from error
+        # "Invalid endpoint: ADDRESS" quotes an address that may contain a password.
+        first, *_ = str(error).splitlines() or [type(error).__name__]
+        why = "invalid endpoint" if "endpoint" in first.lower() else first
+        raise ConfigError(f"S3 cannot be set up: {why}") from error
 
 
 def _add_md5(params: dict[str, Any], **_: object) -> None:
@@ -79,11 +111,7 @@ def _add_md5(params: dict[str, Any], **_: object) -> None:
 
 
 def session_of(given: "GivenSession | None") -> "Session":
-    """Returns a new session, with the credentials, the region and the profile of a given one.
-
-    Sessions share botocore's descriptions of services: reading them takes a tenth of a second and
-    12 MB, and a fleet has a storage for each query.
-    """
+    """Returns a new session, with the credentials, the region and the profile of a given one."""
     from botocore.session import get_session
 
     session = get_session()
@@ -91,23 +119,17 @@ def session_of(given: "GivenSession | None") -> "Session":
         if given.profile_name in given.available_profiles:
             session.set_config_variable("profile", given.profile_name)
         session.set_config_variable("region", given.region_name)
-        session.register_component("credential_provider", _Given(given))
+        # The given session renews its credentials.
+        provider = SimpleNamespace(load_credentials=given.get_credentials)
+        session.register_component("credential_provider", provider)
+    # Sessions share botocore's descriptions of services: reading them takes a tenth of a second and
+    # 12 MB, and a fleet has a storage for each query.
     session.register_component("data_loader", _models(session.get_config_variable("data_path")))
     # botocore parses times with a library for dates of any form. That takes a tenth of a
     # millisecond for each file of a listing, several times as long as all other work for the file.
     answers = session.get_component("response_parser_factory")
     answers.set_parser_defaults(timestamp_parser=parse_time)
     return session
-
-
-class _Given:
-    """The credentials of a session, which renews them."""
-
-    def __init__(self, session: "GivenSession") -> None:
-        self._session = session
-
-    def load_credentials(self) -> Any:
-        return self._session.get_credentials()
 
 
 @lru_cache(maxsize=4)
@@ -140,18 +162,10 @@ def parse_time(value: Any) -> datetime:
 
     if isinstance(value, str):
         read = parsedate_to_datetime if "," in value else datetime.fromisoformat
-        try:
+        with suppress(ValueError):
             parsed = read(value)
-        except ValueError:
-            return parse_timestamp(value)
-        return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+            return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
     return parse_timestamp(value)
-
-
-def _first_line(error: Exception) -> str:
-    # "Invalid endpoint: ADDRESS" quotes an address that may contain a password.
-    words = str(error).splitlines() or [type(error).__name__]
-    return "invalid endpoint" if "endpoint" in words[0].lower() else words[0]
 
 
 def md5(content: bytes) -> "hashlib._Hash":
@@ -164,12 +178,10 @@ def content_md5(content: bytes) -> str:
 
 
 def shared_client(bucket: str, options: S3Options) -> "SharedClient":
-    """Returns the client of a bucket, which storages share that are opened in the same minutes.
-
-    A client takes 15 ms and half a megabyte, and a fleet opens several storages for each query. One
-    with a session of its own, as of an Airflow connection, is not shared. Nor is it between
-    processes, other environments, or buckets, whose failures spend the same budget of retries.
-    """
+    """Returns the client of a bucket, which storages share that are opened in the same minutes."""
+    # A client takes 15 ms and half a megabyte, and a fleet opens several storages for each query.
+    # One with a session of its own, as of an Airflow connection, is not shared. Nor is it between
+    # processes, other environments, or buckets, whose failures spend the same budget of retries.
     if options.session is not None:
         return SharedClient(options)
     key = bucket, options, frozenset(os.environ.items()), os.getpid()
@@ -192,14 +204,14 @@ class SharedClient:
     """boto3's client; threads may share it, and each request is counted by who sends it."""
 
     def __init__(self, options: S3Options) -> None:
-        self.client, credentials, self._connections = client_of(options)
+        self.client, self._credentials, self._connections = client_of(options)
         self.clock = ServerClock()
         # What trials have shown: that the server refuses a second `If-None-Match: *`, and the form
         # of an ETag that it compares.
         self.exclusive = False
         self.match: tuple[str, ...] = ()
-        sent = partial(self._sent, "GetObject")
-        self.quick = QuickReads(self._connections, credentials, sent=sent, received=self._note)
+        self._form: _Form | None = None
+        self._paused_until = float("-inf")
         self._thread = threading.local()
         self.client.meta.events.register("before-send.s3", self._send)
         self.client.meta.events.register("response-received.s3", self._received)
@@ -210,14 +222,50 @@ class SharedClient:
         return answer
 
     def read(self, path: str, size: int, bucket: "Bucket") -> "AWSResponse | None":
+        """Returns the answer to a read of an object's first bytes; `None` if boto3 must read it."""
+        form = self._form
+        if form is None or time.monotonic() < self._paused_until:
+            return None
         self._thread.bucket = bucket
-        return self.quick.get(path, bucket.key(path), size)
+        answer = self._ask(form, bucket.key(path), size)
+        if answer is None or answer.status_code not in (_WHOLE, _PART, _MISSING, _EMPTY):
+            self._paused_until = time.monotonic() + _PAUSE_SECONDS
+            return None
+        if answer.status_code == _MISSING and b"<Code>NoSuchKey</Code>" in answer.content:
+            raise NotFoundError(path)
+        whole = len(answer.content) == int(answer.headers["content-length"])
+        return answer if whole and answer.status_code in (_WHOLE, _PART) else None
+
+    def _ask(self, form: _Form, key: str, size: int) -> "AWSResponse | None":
+        from botocore.auth import S3SigV4Auth
+        from botocore.awsrequest import AWSRequest
+        from botocore.exceptions import BotoCoreError, ClientError
+        from urllib3.exceptions import HTTPError
+
+        headers = {**form.headers, "Range": f"bytes=0-{size - 1}"}
+        request = AWSRequest("GET", form.base + _quoted(key), headers=headers, stream_output=True)
+        try:
+            frozen = self._credentials.get_frozen_credentials()  # type: ignore[union-attr]
+            S3SigV4Auth(frozen, "s3", form.region).add_auth(request)
+            prepared = request.prepare()
+            self._sent("GetObject")
+            answer = self._connections.send(prepared)
+            self._note(answer.headers)
+            most = size if answer.status_code in (_WHOLE, _PART) else _MOST_OF_AN_ERROR
+            length = answer.headers.get("content-length", "")
+            if not length.isdecimal() or int(length) > most:
+                answer.raw.close()
+                return None
+            answer.content  # noqa: B018 -- received here, where a broken connection is expected
+        except (BotoCoreError, ClientError, HTTPError, OSError):
+            return None  # a ClientError is a refusal to renew the credentials
+        return answer
 
     def _send(self, event_name: str, request: "AWSPreparedRequest", **_: object) -> Any:
         operation = event_name.rpartition(".")[2]
         self._sent(operation)
-        if operation == "GetObject":
-            self.quick.learn(request, self._thread.key)
+        if operation == "GetObject" and self._credentials is not None:
+            self._form = _form_of(request, self._thread.key)
         return self._connections.send(request)
 
     def _sent(self, operation: str) -> None:
@@ -231,6 +279,31 @@ class SharedClient:
         if date := headers.get("date"):
             self.clock.answered(date)
         self._thread.bucket.answered(headers)
+
+
+def _form_of(request: "AWSPreparedRequest", key: str) -> _Form | None:
+    """Returns the form of boto3's request; `None` if it is signed in any other way."""
+    given: Any = request.headers.items()  # text or bytes
+    headers = {
+        name.lower(): value.decode("latin-1") if isinstance(value, bytes) else str(value)
+        for name, value in given
+    }
+    signed, quoted = headers.get("authorization", ""), _quoted(key)
+    if not signed.startswith(_SIGNED) or not request.url.endswith(f"/{quoted}"):
+        return None
+    if _EXPRESS in headers:
+        return None
+    region, service = signed.partition(",")[0].split("/")[-3:-1]
+    kept = {
+        name: value
+        for name, value in headers.items()
+        if name not in _OF_ONE_REQUEST and not name.startswith(_OF_BOTO3)
+    }
+    return _Form(request.url.removesuffix(quoted), kept, region) if service == "s3" else None
+
+
+def _quoted(key: str) -> str:
+    return quote(key, safe="/~")
 
 
 class ServerClock:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from statemaint.errors import NotFoundError, StorageError
 
 if TYPE_CHECKING:
-    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.exceptions import ClientError
 
 NO_BUCKET = "there is no such bucket"
 _MOST_WORDS = 200
@@ -72,17 +72,14 @@ _UNREACHED = {
 
 
 class S3Error(StorageError):
-    """A refusal by S3, or the reason why it was not reached.
-
-    `reason` is S3's own code, `status` that of HTTP, if there was an answer; `retried` is whether
-    an earlier attempt may have been carried out and its answer lost.
-    """
+    """A refusal by S3, or the reason why it was not reached."""
 
     def __init__(
         self, path: str, detail: str, *, reason: str = "", status: int = 0, retried: bool = False
     ) -> None:
         super().__init__(path, detail)
-        self.reason, self.status, self.retried = reason, status, retried
+        self.reason, self.status = reason, status  # S3's own code and HTTP's, if it answered
+        self.retried = retried  # an earlier attempt may have been made, and its answer lost
         self.lasting = self.refused
 
     @property
@@ -106,7 +103,12 @@ def translated(path: str, place: str = "") -> Iterator[None]:
     except ClientError as error:
         raise _refusal(error, path, place) from error
     except BotoCoreError as error:
-        raise _unanswered(path, error, place) from error
+        # The words are those of the error's kind: its own may quote an address with a password.
+        kinds = (kind.__name__ for kind in type(error).__mro__)
+        words = next(filter(None, map(_UNREACHED.get, kinds)), "the request failed")
+        failure = S3Error(path, f"{words} ({type(error).__name__}){place}")
+        failure.lasting = words == _NO_CREDENTIALS
+        raise failure from error
     except ResponseParserError as error:
         words = "the answer cannot be understood; is this an S3 endpoint?"
         raise S3Error(path, words + place) from error
@@ -149,12 +151,3 @@ def _words(error: "ClientError", code: str, status: int) -> str:
     message = " ".join(str(about.get("Message", "")).split())[:_MOST_WORDS]
     shown = about.get("Code", "no code")
     return f"{operation} failed: {shown}{': ' if message else ''}{message}"
-
-
-def _unanswered(path: str, error: "BotoCoreError", place: str) -> S3Error:
-    # The words are those of the error's kind: botocore's own may quote an address with a password.
-    kinds = (kind.__name__ for kind in type(error).__mro__)
-    words = next((_UNREACHED[kind] for kind in kinds if kind in _UNREACHED), "the request failed")
-    failure = S3Error(path, f"{words} ({type(error).__name__}){place}")
-    failure.lasting = words == _NO_CREDENTIALS
-    return failure

@@ -72,7 +72,20 @@ class Mover:
     def _move_page(self, moves: Moves, before: Check) -> None:
         encryption = self._encryption([entry for entry, _ in moves])
         failures: list[StorageError | Superseded] = []
-        jobs = (partial(self._copied, *move, encryption, failures) for move in moves)
+
+        def copied_path(entry: Entry, to: str) -> str | None:
+            with self._slots:
+                try:
+                    if not failures:
+                        self._copy(entry, to, encryption)
+                        return entry.path
+                except NotFoundError:
+                    pass
+                except (StorageError, Superseded) as error:
+                    failures.append(error)
+            return None
+
+        jobs = (partial(copied_path, *move) for move in moves)
         copied = [path for path in in_order(jobs, threads=self._bucket.options.threads) if path]
         replaced = next((error for error in failures if isinstance(error, Superseded)), None)
         if replaced:
@@ -82,25 +95,6 @@ class Mover:
                 delete_all(self._bucket, copied, before=before)
             raise failures[0]
         delete_all(self._bucket, copied, before=before)
-
-    def _copied(
-        self,
-        entry: Entry,
-        to: str,
-        encryption: Params | None,
-        failures: list[StorageError | Superseded],
-    ) -> str | None:
-        """Copies an object; returns its path if there is a copy now, and adds to the failures."""
-        with self._slots:
-            try:
-                if not failures:
-                    self._copy(entry, to, encryption)
-                    return entry.path
-            except NotFoundError:
-                pass
-            except (StorageError, Superseded) as error:
-                failures.append(error)
-        return None
 
     def _copy(self, entry: Entry, to: str, encryption: Params | None) -> None:
         bucket, path, tag = self._bucket, entry.path, entry.tag
@@ -149,12 +143,10 @@ class Mover:
 
 
 def _is_same(made: str, listed: str, encryption: Params) -> bool:
-    """Returns whether a copy is known to be of the listed object, with the object's encryption.
-
-    Without a key in the encryption, an ETag is the MD5 of the content. If the copy has another one,
-    the original is encrypted with a key after all, or the server ignores the condition. An ETag of
-    an upload in parts, or with a key, shows nothing; then the server's condition has to suffice.
-    """
+    """Returns whether a copy is known to be of the listed object, with the object's encryption."""
+    # Without a key in the encryption, an ETag is the MD5 of the content. If the copy has another
+    # one, the original is encrypted with a key after all, or the server ignores the condition. An
+    # ETag of an upload in parts, or with a key, shows nothing: the condition has to suffice.
     return made in ("", listed) or "-" in listed or uses_key(encryption)
 
 
@@ -165,11 +157,9 @@ def _replaced(entry: Entry) -> Superseded:
 def copy(
     bucket: Bucket, path: str, to: str, original: Mapping[str, Any], like: Params | None
 ) -> None:
-    """Copies an object on the server, if it is still the same and the new name is free.
-
-    `original` is the answer to a HEAD of the object, `like` the settings of the copy: by default
-    those of the object, except its ACL.
-    """
+    """Copies an object on the server, if it is still the same and the new name is free."""
+    # `original` is the answer to a HEAD of the object, `like` the settings of the copy: by default
+    # those of the object, except its ACL.
     bucket.must_be_absent(to)  # not every server supports If-None-Match for copies
     params = dict(encryption_of(original).encryption if like is None else like)
     if like is not None and ("Tagging" in like or original.get("TagCount")):
@@ -181,10 +171,8 @@ def copy(
 
 
 def _copy_whole(bucket: Bucket, path: str, to: str, etag: str, params: Params) -> str | None:
-    """Copies an object that still has an ETag in one request; returns the ETag of the copy.
-
-    It is empty if not reported, and `None` if the server cannot copy: Ceph, if it is encrypted.
-    """
+    # Returns the ETag of the copy; empty if it is not reported, and `None` if the server cannot
+    # copy the object: Ceph, if it is encrypted.
     try:
         answer = bucket.call_object(
             "copy_object", to, CopySource=_source(bucket, path), CopySourceIfMatch=etag, **params
@@ -206,21 +194,19 @@ def _copy_in_parts(
         bucket.put(to, b"", **params)
         return
 
-    def send(upload: str, number: int) -> dict[str, Any]:
+    def send(upload: str, number: int) -> Any:
         start = limit * (number - 1)
         end = min(start + limit, size) - 1
-        answer = bucket.call_object(
+        return bucket.call_object(
             "upload_part_copy", to, UploadId=upload, PartNumber=number,
             CopySource=_source(bucket, path), CopySourceIfMatch=original["ETag"],
             CopySourceRange=f"bytes={start}-{end}" if size > limit else None,
-        )  # fmt: skip
-        part: dict[str, Any] = answer["CopyPartResult"]
-        return part
+        )["CopyPartResult"]  # fmt: skip
 
     def jobs(upload: str) -> Iterator[Job]:
         return (partial(send, upload, number) for number in range(1, -(-size // limit) + 1))
 
-    multipart(bucket, to, jobs, params, new=True, exclusive=False)
+    multipart(bucket, to, jobs, params, condition={})
     ensure_tags(bucket, to, tuple(sorted(tags)))
 
 
@@ -274,8 +260,7 @@ def _request(bucket: Bucket, paths: Sequence[str], before: Check) -> list[_Refus
             if error.status != HTTPStatus.FORBIDDEN and not is_unsupported(error):
                 raise
             denied = error
-        first = _one_by_one(bucket, paths[:1], before)
-        if first:
+        if first := _one_by_one(bucket, paths[:1], before):
             return [(path, first[0][1]) for path in paths]  # no right to delete at all
         bucket.deletes_pages = False
         _log.warning(
@@ -283,7 +268,7 @@ def _request(bucket: Bucket, paths: Sequence[str], before: Check) -> list[_Refus
             "to delete 200 in one, also grant s3:DeleteObject on arn:aws:s3:::%s",
             bucket.address, denied.reason or denied.status, bucket.name,
         )  # fmt: skip
-        return _one_by_one(bucket, paths[1:], before)
+        paths = paths[1:]
     return _one_by_one(bucket, paths, before)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from statemaint.errors import StorageError, Superseded
 from statemaint.listing import Entry
@@ -37,12 +37,15 @@ def entry_of(path: str, size: int, answer: Mapping[str, Any]) -> Entry:
     return Entry(path, size, file_time(float(int(answer["LastModified"].timestamp()))), tag)
 
 
-def open_object(bucket: Bucket, path: str) -> "Whole | InParts":
-    """Opens an object for reading; `read(n)` returns fewer bytes only at its end."""
+def open_object(bucket: Bucket, path: str) -> BinaryIO:
+    """Opens an object, `Identified`, for reading; `read(n)` returns fewer bytes only at its end."""
     opened, first = _quickly(bucket, path) or _surely(bucket, path)
     if len(first) == opened.size:  # all of it is here, wherever the caller seeks
-        return Whole(opened.entry, first)
-    return InParts(opened.entry, _Raw(opened, opened.parts(first)))
+        stream: BinaryIO = io.BytesIO(first)
+    else:
+        stream = io.BufferedReader(_Raw(opened, opened.parts(first)), _PIECE)
+    stream.entry = opened.entry  # type: ignore[attr-defined]
+    return stream
 
 
 def read_object(bucket: Bucket, path: str, *, small: bool = False) -> tuple[bytes, str]:
@@ -77,9 +80,8 @@ class _Object:
         breaks = 0
         while len(content) < stop - start:
             before = len(content)
-            stream = body or self._get(start + before, stop)
+            error = _drain(body or self._get(start + before, stop), content, stop - start)
             body = None
-            error = _drain(stream, content, stop - start)
             breaks = 0 if len(content) > before else breaks + 1
             if breaks == _MOST_BREAKS:
                 raise S3Error(self.path, f"the connection broke {breaks} times") from error
@@ -124,9 +126,13 @@ def _surely(bucket: Bucket, path: str) -> tuple[_Object, bytes]:
     try:
         answer = bucket.call_object("get_object", path, Range=wanted)
     except S3Error as error:
-        if error.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-            return _empty(bucket, path), b""
-        raise
+        if error.status != HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            raise
+        # Of an empty object. The refusal has no ETag.
+        answer = bucket.call_object("head_object", path)
+        if answer["ContentLength"]:
+            raise Superseded(path, "was replaced while it was read") from error
+        return _Object(bucket, path, 0, answer["ETag"], entry_of(path, 0, answer)), b""
     part = _span(answer.get("ContentRange", ""))
     start, stop, size = part or (0, answer["ContentLength"], answer["ContentLength"])
     if start or not 0 <= stop <= min(size, bucket.options.part_size):
@@ -135,14 +141,6 @@ def _surely(bucket: Bucket, path: str) -> tuple[_Object, bytes]:
     bucket.shown.note(path, answer)
     opened = _Object(bucket, path, size, answer["ETag"], entry_of(path, size, answer))
     return opened, opened.fetch(0, stop, answer["Body"])
-
-
-def _empty(bucket: Bucket, path: str) -> _Object:
-    """Checks that an object with a refused range is empty; gets the ETag that the refusal lacks."""
-    answer = bucket.call_object("head_object", path)
-    if answer["ContentLength"]:
-        raise Superseded(path, "was replaced while it was read")
-    return _Object(bucket, path, 0, answer["ETag"], entry_of(path, 0, answer))
 
 
 def _span(content_range: str) -> tuple[int, int, int] | None:
@@ -164,22 +162,6 @@ def _drain(stream: Any, content: bytearray, wanted: int) -> Exception | None:
     finally:
         stream.close()
     return None
-
-
-class Whole(io.BytesIO):
-    """An object that was read whole, and its entry as the answer to the read has it."""
-
-    def __init__(self, entry: Entry | None, content: bytes) -> None:
-        super().__init__(content)
-        self.entry = entry
-
-
-class InParts(io.BufferedReader):
-    """An object that is read in parts, and its entry as the answer to the first read has it."""
-
-    def __init__(self, entry: Entry | None, raw: "_Raw") -> None:
-        super().__init__(raw, _PIECE)
-        self.entry = entry
 
 
 class _Raw(io.RawIOBase):

@@ -30,6 +30,8 @@ class S3Storage(Storage):
     are those of HTTP, including retries: `list`, `get`, `put`, ...
     """
 
+    parallel = CONNECTIONS
+
     def __init__(
         self,
         address: str,
@@ -41,23 +43,15 @@ class S3Storage(Storage):
         if not match:
             raise ConfigError(_not_an_address(address))
         prefix = "/".join(part for part in (match[2] or "").split("/") if part)
-        self._address = address
+        self._root = address
         self._bucket = Bucket(match[1], prefix, options or S3Options(), sleep)
         self._probe = Probe(self._bucket)
         self._likeness = Likeness(self._bucket)
         self._mover = Mover(self._bucket)
 
     @property
-    def root(self) -> str:
-        return self._address
-
-    @property
     def requests(self) -> Mapping[str, int]:
         return self._bucket.requests.counts()
-
-    @property
-    def parallel(self) -> int:
-        return CONNECTIONS
 
     @property
     def exclusive(self) -> bool:
@@ -111,16 +105,20 @@ class S3Storage(Storage):
     def write(
         self, path: str, chunks: Chunks, *, overwrite: bool = False, like: str | None = None
     ) -> Entry:
-        """Makes a file appear complete; one larger than a part is uploaded while it is produced.
-
-        A new file of one part, like another, takes one request: the answer has its tag, and all of
-        its settings if the server answers a write as it answers a read. Its time is unknown then.
-        """
+        # A file larger than a part is uploaded while it is produced. A new file of one part, like
+        # another, takes one request: the answer has its tag, and all of its settings if the server
+        # answers a write as it answers a read. Its time is unknown then.
         pieces = iter(chunks)
         begun = next(pieces, b"")  # by now a fold has read the change whose settings are taken
         params = {} if like is None else self._likeness.params(path, like)
         sizes: list[int] = []
-        parts = _measured(in_parts(chain((begun,), pieces), self._bucket.options.part_size), sizes)
+
+        def measured(parts: Chunks) -> Iterator[bytes]:
+            for part in parts:
+                sizes.append(len(part))
+                yield part
+
+        parts = measured(in_parts(chain((begun,), pieces), self._bucket.options.part_size))
         answer = write(self._bucket, self._probe, path, parts, params, new=not overwrite)
         if like is not None and not overwrite and answer and self._likeness.writes_show:
             self._likeness.ensure(path, like, answer, in_parts=False)
@@ -160,7 +158,7 @@ class S3Storage(Storage):
         self._likeness.check(path, like)
 
     def now(self) -> float:
-        """Returns the server's time, at most a second behind, since it reports whole seconds."""
+        # At most a second behind the server's time, since it reports whole seconds.
         now = self._bucket.shared.clock.now()
         if now is None:
             self._bucket.ask()
@@ -172,12 +170,6 @@ class S3Storage(Storage):
 
 def _below(directory: str) -> str:
     return f"{directory.strip('/')}/".lstrip("/")
-
-
-def _measured(parts: Chunks, sizes: list[int]) -> Iterator[bytes]:
-    for part in parts:
-        sizes.append(len(part))
-        yield part
 
 
 def _not_an_address(address: str) -> str:

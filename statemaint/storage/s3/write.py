@@ -17,7 +17,7 @@ from uuid import uuid4
 from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError
 from statemaint.storage.base import PROBES, missing_newline
 from statemaint.storage.s3.bucket import PROBE, Bucket, Params
-from statemaint.storage.s3.client import content_md5, md5
+from statemaint.storage.s3.client import md5
 from statemaint.storage.s3.errors import S3Error
 from statemaint.storage.s3.read import read_object
 from statemaint.workers import in_order
@@ -25,6 +25,7 @@ from statemaint.workers import in_order
 Job = Callable[[], dict[str, Any]]
 """Creates a part of an upload; the answer has its ETag."""
 
+_IF_NEW: Params = {"IfNoneMatch": "*"}
 _UNMET = HTTPStatus.PRECONDITION_FAILED
 # The answers of servers that do not know a condition's header.
 _UNKNOWN = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_IMPLEMENTED)
@@ -35,6 +36,7 @@ _Answer = TypeVar("_Answer")
 _LOST_RACE = "UnknownError"
 _NO_UPLOAD = "NoSuchUpload"
 _MOST_CONFLICTS = 20
+_CONTESTED = f"other writers changed it at each of {_MOST_CONFLICTS} attempts"
 # A name that is refused as taken this often, and is absent each time, has a deletion marker.
 _MOST_REFUSALS = 2
 _MARKED = (
@@ -91,7 +93,7 @@ class Probe:
             "checkpoint in a bucket without"
         )
 
-    def match(self, etag: str) -> dict[str, str]:
+    def match(self, etag: str) -> Params:
         """Returns the condition that an object still has an ETag; empty if none is supported."""
         with self._lock:
             if self._forms is None:
@@ -112,13 +114,13 @@ class Probe:
 
     def _try_exclusive(self, path: str) -> bool:
         # A server that does not know the header may ignore it, or refuse every request with it.
-        refusal = self._refusal(path, IfNoneMatch="*")
+        refusal = self._refusal(path, **_IF_NEW)
         if refusal and refusal.status in _UNKNOWN:
             why = f"the server refuses `If-None-Match: *` (HTTP {refusal.status})"
             self._why = f"{why}; {_ELSEWHERE}"
             return False
         # An object that an earlier run could not delete has the fixed name: that refusal will do.
-        if refusal or self._refuses(path, IfNoneMatch="*"):
+        if refusal or self._refuses(path, **_IF_NEW):
             return True
         ignored = f"the server ignores `If-None-Match: *`; {_ELSEWHERE}"
         self._why = self._of_versions if self._bucket.versioned else ignored
@@ -127,13 +129,15 @@ class Probe:
     def _try_match(self, path: str) -> tuple[str, ...]:
         for form in ('"{}"', "{}"):  # Ceph compares the ETag without its quotes
             etag = self._bucket.put(path, PROBE)["ETag"].strip('"')
-            if self._refuses(path, IfMatch=form.format(_NO_ETAG)) and self._takes(
-                path, IfMatch=form.format(etag)
-            ):
+            if not self._refuses(path, IfMatch=form.format(_NO_ETAG)):
+                continue
+            refusal = self._refusal(path, IfMatch=form.format(etag))
+            # A put that was carried out, but whose answer was lost, is refused when it is retried.
+            if refusal is None or (refusal.retried and refusal.status == _UNMET):
                 return (form,)
         return ()
 
-    def _refusal(self, path: str, **condition: str) -> S3Error | None:
+    def _refusal(self, path: str, **condition: object) -> S3Error | None:
         try:
             self._bucket.put(path, PROBE, **condition)
         except S3Error as error:
@@ -142,12 +146,7 @@ class Probe:
             return error
         return None
 
-    def _takes(self, path: str, **condition: str) -> bool:
-        refusal = self._refusal(path, **condition)
-        # A put that was carried out, but whose answer was lost, is refused when it is retried.
-        return refusal is None or (refusal.retried and refusal.status == _UNMET)
-
-    def _refuses(self, path: str, **condition: str) -> bool:
+    def _refuses(self, path: str, **condition: object) -> bool:
         refusal = self._refusal(path, **condition)
         return refusal is not None and refusal.status == _UNMET
 
@@ -164,16 +163,14 @@ def write(
     whole = chain((first, second), parts)
     del first, second
 
-    def send(upload: str, number: int, content: bytes) -> dict[str, Any]:
-        return bucket.call_object(
-            "upload_part", path, UploadId=upload, PartNumber=number, Body=content,
-            ContentMD5=content_md5(content),
-        )  # fmt: skip
-
     def jobs(upload: str) -> Iterator[Job]:
-        return (partial(send, upload, number, part) for number, part in enumerate(whole, 1))
+        return (
+            partial(bucket.put, path, part, "upload_part", UploadId=upload, PartNumber=number)
+            for number, part in enumerate(whole, 1)
+        )
 
-    multipart(bucket, path, jobs, params, new=new, exclusive=new and probe.exclusive)
+    condition = _IF_NEW if new and probe.exclusive else {}
+    multipart(bucket, path, jobs, params, condition=condition if new else None)
     return None
 
 
@@ -188,7 +185,7 @@ def _put_new(
     refusals = 0
     for _ in range(_MOST_CONFLICTS):
         try:
-            return bucket.put(path, content, IfNoneMatch="*", **params)
+            return bucket.put(path, content, **_IF_NEW, **params)
         except S3Error as error:
             # A conflict: another conditional write of this key is under way.
             if error.status == HTTPStatus.CONFLICT or error.reason == _LOST_RACE:
@@ -201,13 +198,13 @@ def _put_new(
             refusals += 1
             if refusals == _MOST_REFUSALS:
                 raise S3Error(path, _MARKED, reason=error.reason, status=error.status) from error
-    raise _contested(path)
+    raise StorageError(path, _CONTESTED)
 
 
 def append(bucket: Bucket, probe: Probe, path: str, lines: bytes) -> None:
     """Appends lines to an object by rewriting it, if no other writer changed it meanwhile."""
     # An object that does not exist yet, the usual case, takes one request.
-    if probe.exclusive and _swapped(bucket, path, lines, {"IfNoneMatch": "*"}):
+    if probe.exclusive and _swapped(bucket, path, lines, _IF_NEW):
         return
     wait = _FIRST_WAIT_SECONDS
     for _ in range(_MOST_CONFLICTS):
@@ -215,15 +212,15 @@ def append(bucket: Bucket, probe: Probe, path: str, lines: bytes) -> None:
             before, etag = read_object(bucket, path)
             condition = probe.match(etag)
         except NotFoundError:
-            before, condition = b"", {"IfNoneMatch": "*"} if probe.exclusive else {}
+            before, condition = b"", _IF_NEW if probe.exclusive else {}
         if _swapped(bucket, path, before + missing_newline(before) + lines, condition):
             return
         bucket.sleep(wait)
         wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
-    raise _contested(path)
+    raise StorageError(path, _CONTESTED)
 
 
-def _swapped(bucket: Bucket, path: str, content: bytes, condition: dict[str, str]) -> bool:
+def _swapped(bucket: Bucket, path: str, content: bytes, condition: Params) -> bool:
     try:
         bucket.put(path, content, **condition)
     except NotFoundError:
@@ -242,10 +239,6 @@ def _is_ours(bucket: Bucket, path: str, content: bytes) -> bool:
     except NotFoundError:
         return False
     return md5(stored).digest() == md5(content).digest()
-
-
-def _contested(path: str) -> StorageError:
-    return StorageError(path, f"other writers changed it at each of {_MOST_CONFLICTS} attempts")
 
 
 def in_parts(chunks: Iterable[bytes], size: int) -> Iterator[bytes]:
@@ -268,13 +261,12 @@ def multipart(
     jobs: Callable[[str], Iterator[Job]],
     params: Params,
     *,
-    new: bool,
-    exclusive: bool,
+    condition: Params | None,
 ) -> None:
     """Creates an object from parts, which the jobs of an upload's id create.
 
-    A failure leaves no trace of it. `new`: it must not exist yet; `exclusive`: the server supports
-    `If-None-Match`.
+    A failure leaves no trace of it. If there is a condition, even an empty one where the server
+    supports none, the object must not exist yet.
     """
     upload: str = bucket.call_object("create_multipart_upload", path, **params)["UploadId"]
     try:
@@ -283,7 +275,7 @@ def multipart(
             {"PartNumber": number, "ETag": answer["ETag"]}
             for number, answer in enumerate(answers, 1)
         ]
-        _complete(bucket, path, upload, parts, new=new, exclusive=exclusive)
+        _complete(bucket, path, upload, parts, condition)
     except BaseException:  # nor may an interrupted run leave parts behind: they cost money
         with suppress(StorageError):  # the first failure is the one to report
             bucket.call_object("abort_multipart_upload", path, UploadId=upload)
@@ -291,31 +283,23 @@ def multipart(
 
 
 def _complete(
-    bucket: Bucket,
-    path: str,
-    upload: str,
-    parts: list[dict[str, Any]],
-    *,
-    new: bool,
-    exclusive: bool,
+    bucket: Bucket, path: str, upload: str, parts: list[dict[str, Any]], condition: Params | None
 ) -> None:
-    condition = {}
-    if new:
+    if condition is not None:
         # Ceph ignores the condition at this step. An object that appears between the two requests
         # is then replaced, and both writers conclude that they won, as when Spark writes one name
         # twice. The caller reads the object back.
         bucket.must_be_absent(path)
-        condition = {"IfNoneMatch": "*"} if exclusive else {}
     try:
         bucket.call_object(
             "complete_multipart_upload", path, UploadId=upload,
-            MultipartUpload={"Parts": parts}, **condition,
+            MultipartUpload={"Parts": parts}, **condition or {},
         )  # fmt: skip
     except S3Error as error:
         repeated = error.reason == _NO_UPLOAD or error.retried or not error.refused
         if repeated and _is_complete(bucket, path, parts):
             return  # by an earlier attempt, whose answer was lost
-        if new and error.status == _UNMET:
+        if condition is not None and error.status == _UNMET:
             raise AlreadyExistsError(path) from error
         raise
 

@@ -6,8 +6,7 @@ import pytest
 from py4j.protocol import Py4JError
 
 from statemaint.errors import NotFoundError, StorageError
-from statemaint.storage.hadoop.errors import translated
-from statemaint.storage.hadoop.jvm import Jvm
+from statemaint.storage.hadoop.jvm import Jvm, translated
 
 
 class Java:

@@ -23,9 +23,8 @@ from statemaint.errors import (
 )
 from statemaint.listing import Entry
 from statemaint.storage import HadoopStorage, LocalStorage, Storage
-from statemaint.storage.hadoop.errors import local_stream
 from statemaint.storage.hadoop.files import PlainNames
-from statemaint.storage.hadoop.jvm import Jvm, _of_running_spark, launch_jvm
+from statemaint.storage.hadoop.jvm import Jvm, _of_running_spark, launch_jvm, local_stream
 from statemaint.storage.hadoop.listing import decode_statuses, single_lister, walk
 from tests.support import outside
 from tests.support.checkpoints import paths, write_checkpoint

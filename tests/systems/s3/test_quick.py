@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from statemaint.errors import NotFoundError, StorageError
 from statemaint.storage import S3Storage
-from statemaint.storage.s3 import quick
+from statemaint.storage.s3 import client
 from tests.support.fault_proxy import Answer, Cut, Fault, FaultProxy, Lost, Seen, error
 from tests.support.s3 import Place
 
@@ -42,12 +42,12 @@ def test_a_read_is_boto3s_without_boto3(place: Place, name: str) -> None:
     storage.write(name, [b"content"])
     assert storage.read(name) == b"content"
     before = storage.requests["get"]
-    assert storage._bucket.shared.quick._form is not None
+    assert storage._bucket.shared._form is not None
     assert storage.read(name) == b"content"
     with storage.open(name) as stream:
         assert stream.read() == b"content"
     assert storage.requests["get"] == before + 2
-    assert storage._bucket.shared.quick._paused_until < 0
+    assert storage._bucket.shared._paused_until < 0
 
 
 def test_the_first_read_is_boto3s_and_the_others_are_not(broken: Place, proxy: FaultProxy) -> None:
@@ -83,7 +83,7 @@ def test_an_empty_file_is_read(place: Place) -> None:
     storage = learned(place)
     storage.write("empty", [])
     assert (storage.read("empty"), storage.read("b")) == (b"", b"bbb")
-    assert storage._bucket.shared.quick._paused_until < 0
+    assert storage._bucket.shared._paused_until < 0
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_after_a_failure_boto3_makes_all_reads_for_a_while(
 ) -> None:
     now = 1000.0
     clock = SimpleNamespace(monotonic=lambda: now)
-    monkeypatch.setattr("statemaint.storage.s3.quick.time", clock)
+    monkeypatch.setattr("statemaint.storage.s3.client.time", clock)
     storage = learned(broken)
     proxy.fail("GET", Answer(503, error("SlowDown")))
     for _ in range(3):
@@ -135,7 +135,7 @@ def test_credentials_that_cannot_be_renewed_are_left_to_boto3(
         raise ClientError({"Error": {"Code": "AccessDenied"}}, "AssumeRole")
 
     credentials = SimpleNamespace(get_frozen_credentials=refused)
-    monkeypatch.setattr(storage._bucket.shared.quick, "_credentials", credentials)
+    monkeypatch.setattr(storage._bucket.shared, "_credentials", credentials)
     assert storage.read("b") == b"bbb"
     assert reads(proxy) == [True, True]
 
@@ -180,7 +180,7 @@ def test_what_is_signed_in_another_way_stays_with_boto3(change: Callable[[Any], 
 
     plain, other = Request(), Request()
     change(other)
-    form = quick._form_of(plain, "key")  # type: ignore[arg-type]
-    assert form == quick._Form("http://127.0.0.1/bucket/", {"user-agent": "y"}, "eu-west-1")
-    assert quick._form_of(other, "key") is None  # type: ignore[arg-type]
-    assert quick._form_of(plain, "another") is None  # type: ignore[arg-type]
+    form = client._form_of(plain, "key")  # type: ignore[arg-type]
+    assert form == client._Form("http://127.0.0.1/bucket/", {"user-agent": "y"}, "eu-west-1")
+    assert client._form_of(other, "key") is None  # type: ignore[arg-type]
+    assert client._form_of(plain, "another") is None  # type: ignore[arg-type]
