@@ -5,6 +5,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import fields
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -15,115 +16,70 @@ from statemaint.cli.messages import Settings, drop_output, in_force, line_of, lo
 from statemaint.cli.targets import explained, queries_option
 from statemaint.errors import ConfigError, NotACheckpointError, WrongKindError
 
-_TEXT = """\
-# carry out a reviewed plan
-statemaint apply plan.json
-# would these rows fit?
-statemaint bootstrap /data/checkpoints/hourly_revenue rows.parquet --dry-run
-# put rows of version 26 back, unless the query has moved on
-statemaint bootstrap /data/checkpoints/hourly_revenue rows.parquet --at 26
-# beside the query, which may run
-statemaint bootstrap /data/checkpoints/hourly_revenue rows.parquet --to /data/checkpoints/corrected
-# in ~/.bashrc
-eval "$(statemaint completion bash)"
-# what the last batch changed
-statemaint diff /data/checkpoints/hourly_revenue
-# rows of one key
-statemaint diff /data/checkpoints/hourly_revenue --from 20 --to 25 --key k3
-# compare two copies of a checkpoint
-statemaint digest /data/checkpoints/hourly_revenue --json
-# can it restart?
-statemaint doctor /data/checkpoints/hourly_revenue
-# every checkpoint of a folder, the worst first
-statemaint doctor /data/checkpoints
-# for Prometheus to scrape
-statemaint exporter --queries statemaint_queries.yaml
-# what would it do?
-statemaint maintain /data/checkpoints/hourly_revenue --dry-run
-# with a way back for a week
-statemaint maintain /data/checkpoints/hourly_revenue --trash-for 7d
-# every checkpoint of a folder
-statemaint maintain /data/checkpoints --dry-run
-# every query of the file, or with --tag TAG some of them
-statemaint maintain --queries statemaint_queries.yaml
-# a way back after a deployment
-statemaint pin /data/checkpoints/hourly_revenue --batch 24 --for 7d --note 'before 2.1'
-# what is pinned?
-statemaint pins /data/checkpoints/hourly_revenue
-# end a pin
-statemaint pins /data/checkpoints/hourly_revenue --end ID
-# which limit suits the query?
-statemaint policy /data/checkpoints/hourly_revenue --restart-within 30s
-# what would a run do, and why?
-statemaint plan /data/checkpoints/hourly_revenue
-# review it before it is carried out
-statemaint plan /data/checkpoints/hourly_revenue --json --output plan.json
-# check the file of the DAGs
-statemaint queries statemaint_queries.yaml validate
-# the queries of the file that STATEMAINT_QUERIES names
-statemaint queries list
-# what can be repaired?
-statemaint repair /data/checkpoints/hourly_revenue
-# repair it
-statemaint repair /data/checkpoints/hourly_revenue --apply
-# which files would it move?
-statemaint rollback /data/checkpoints/hourly_revenue --to-batch 20
-# roll back
-statemaint rollback /data/checkpoints/hourly_revenue --to-batch 20 --apply
-# what was done here?
-statemaint runs /data/checkpoints/hourly_revenue
-# what did that run do, file by file?
-statemaint runs /data/checkpoints/hourly_revenue RUN --all
-# before a deployment, while the query runs
-statemaint savepoint /data/checkpoints/hourly_revenue /data/checkpoints/before-2.0
-# a fork for a trial
-statemaint savepoint /data/checkpoints/hourly_revenue /data/checkpoints/trial --new-id
-# which are there?
-statemaint savepoints /data/savepoints
-# which would expire by these rules?
-statemaint savepoints /data/savepoints --keep last=7,weekly=4
-# delete those
-statemaint savepoints /data/savepoints --keep last=7,weekly=4 --delete
-# what is in it?
-statemaint scan /data/checkpoints/hourly_revenue
-# by its name in the queries file
-statemaint scan hourly_revenue
-# every checkpoint of a folder or bucket
-statemaint scan /data/checkpoints
-# ten rows of the newest state
-statemaint show /data/checkpoints/hourly_revenue --limit 10
-# one key as it was
-statemaint show /data/checkpoints/hourly_revenue --version 20 --key k3
-# for a spreadsheet
-statemaint show /data/checkpoints/hourly_revenue --csv --output rows.csv
-# to edit rows, and put them back by `bootstrap`
-statemaint show /data/checkpoints/hourly_revenue --format parquet --output rows.parquet
-# what does the state consist of?
-statemaint stats /data/checkpoints/hourly_revenue
-# bring back what a run deleted
-statemaint undo /data/checkpoints/hourly_revenue RUN
-# every needed file, its beginning and end
-statemaint verify /data/checkpoints/hourly_revenue
-# every byte and row
-statemaint verify /data/checkpoints/hourly_revenue --deep
-# a tenth of it, a different one each night
-statemaint verify /data/checkpoints/hourly_revenue --sample 3/10
+_EXAMPLES = """\
+apply plan.json  # carry out a reviewed plan
+bootstrap URI rows.parquet --dry-run  # would these rows fit?
+bootstrap URI rows.parquet --at 26  # put rows of version 26 back, unless the query has moved on
+bootstrap URI rows.parquet --to /data/checkpoints/corrected  # beside the query, which may run
+eval "$(statemaint completion bash)"  # in ~/.bashrc
+diff URI  # what the last batch changed
+diff URI --from 20 --to 25 --key k3  # rows of one key
+digest URI --json  # compare two copies of a checkpoint
+doctor URI  # can it restart?
+doctor /data/checkpoints  # every checkpoint of a folder, the worst first
+exporter --queries QUERIES  # for Prometheus to scrape
+maintain URI --dry-run  # what would it do?
+maintain URI --trash-for 7d  # with a way back for a week
+maintain /data/checkpoints --dry-run  # every checkpoint of a folder
+maintain --queries QUERIES  # every query of the file, or with --tag TAG some of them
+pin URI --batch 24 --for 7d --note 'before 2.1'  # a way back after a deployment
+pins URI  # what is pinned?
+pins URI --end ID  # end a pin
+policy URI --restart-within 30s  # which limit suits the query?
+plan URI  # what would a run do, and why?
+plan URI --json --output plan.json  # review it before it is carried out
+queries QUERIES validate  # check the file of the DAGs
+queries list  # the queries of the file that STATEMAINT_QUERIES names
+repair URI  # what can be repaired?
+repair URI --apply  # repair it
+rollback URI --to-batch 20  # which files would it move?
+rollback URI --to-batch 20 --apply  # roll back
+runs URI  # what was done here?
+runs URI RUN --all  # what did that run do, file by file?
+savepoint URI /data/checkpoints/before-2.0  # before a deployment, while the query runs
+savepoint URI /data/checkpoints/trial --new-id  # a fork for a trial
+savepoints /data/savepoints  # which are there?
+savepoints /data/savepoints --keep last=7,weekly=4  # which would expire by these rules?
+savepoints /data/savepoints --keep last=7,weekly=4 --delete  # delete those
+scan URI  # what is in it?
+scan hourly_revenue  # by its name in the queries file
+scan /data/checkpoints  # every checkpoint of a folder or bucket
+show URI --limit 10  # ten rows of the newest state
+show URI --version 20 --key k3  # one key as it was
+show URI --csv --output rows.csv  # for a spreadsheet
+show URI --format parquet --output rows.parquet  # to edit rows, and put them back by `bootstrap`
+stats URI  # what does the state consist of?
+undo URI RUN  # bring back what a run deleted
+verify URI  # every needed file, its beginning and end
+verify URI --deep  # every byte and row
+verify URI --sample 3/10  # a tenth of it, a different one each night
 """
+_WORDS = {"URI": "/data/checkpoints/hourly_revenue", "QUERIES": "statemaint_queries.yaml"}
 
 
 def _examples() -> dict[str, list[tuple[str, str]]]:
     by_verb = defaultdict[str, list[tuple[str, str]]](list)
-    lines = iter(_TEXT.splitlines())
-    for why, command in zip(lines, lines, strict=True):
-        verb = command.partition("statemaint ")[2].split()[0]
-        by_verb[verb].append((why.removeprefix("# "), command))
+    for line in _EXAMPLES.splitlines():
+        written, _, why = line.partition("  # ")
+        command = " ".join(_WORDS.get(word, word) for word in written.split(" "))
+        if "statemaint " not in command:
+            command = f"statemaint {command}"
+        by_verb[command.partition("statemaint ")[2].split()[0]].append((why, command))
     return by_verb
 
 
 EXAMPLES = _examples()
 """The examples of each verb: why, and the command."""
-
-
 _OF_QUERIES = ("exporter", "queries")
 """The verbs that read the queries file and take no checkpoint."""
 _RESULTS = (0, 3, 6)
@@ -131,40 +87,28 @@ _RESULTS = (0, 3, 6)
 
 
 def add_common(verb: click.Command) -> click.Command:
-    """Adds the common flags to a verb, once."""
-    work = verb.callback
-    if work is not None and not getattr(work, "has_common_flags", False):
-        verb.callback = _with_common(work)
-        reads = any(param.name == "uri" for param in verb.params) or verb.name in _OF_QUERIES
-        verb.params += [*([queries_option()] if reads else []), *_options()]
-        examples = EXAMPLES.get(verb.name or "", [])
-        lines = [f"  # {why}\n  {command}" for why, command in examples]
-        verb.epilog = "\n".join(("\b", "Examples:", *lines))
+    """Adds the common flags to a verb."""
+    if verb.callback:
+        verb.callback = _with_common(verb.callback)
+    reads = any(param.name == "uri" for param in verb.params) or verb.name in _OF_QUERIES
+    verb.params += [*([queries_option()] if reads else []), *_options()]
+    lines = [f"  # {why}\n  {command}" for why, command in EXAMPLES.get(verb.name or "", [])]
+    verb.epilog = "\n".join(("\b", "Examples:", *lines))
     return verb
 
 
 def _with_common(work: Callable[..., None]) -> Callable[..., None]:
     @wraps(work)
-    def with_common(
-        *args: Any,
-        output: str | None,
-        color: str,
-        quiet: bool,
-        everything: bool,
-        log_file: str | None,
-        **rest: Any,
-    ) -> None:
-        as_json, json_lines = rest.pop("as_json", False), rest.pop("json_lines", False)
-        requested = Settings(
-            color, quiet, everything, as_json or json_lines, json_lines, log_file, output
-        )
-        with in_force(requested), output_to(output), _logged(rest.get("uri")):
+    def with_common(*args: Any, **options: Any) -> None:
+        common = {flag.name: options.pop(flag.name, flag.default) for flag in fields(Settings)}
+        common["as_json"] |= common["json_lines"]
+        requested = Settings(**common)
+        with in_force(requested), output_to(requested.output), _logged(options.get("uri")):
             try:
-                work(*args, **rest)
+                work(*args, **options)
             finally:  # output that cannot be written is reported here, not at Python's exit
                 sys.stdout.flush()
 
-    with_common.has_common_flags = True  # type: ignore[attr-defined]
     return with_common
 
 
@@ -209,7 +153,7 @@ def _options() -> Iterator[click.Option]:
     )
     yield click.Option(["--quiet", "-q"], is_flag=True, help="Print no progress and no notes.")
     yield click.Option(
-        ["--log-file"],
+        ["--log-file", "log"],
         metavar="FILE",
         type=click.Path(),
         envvar="STATEMAINT_LOG_FILE",

@@ -2,6 +2,7 @@
 
 import sys
 from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
 from itertools import chain
 
@@ -39,6 +40,12 @@ VERBS = {verb: _ELSEWHERE.get(verb, verb) for verb in sorted(chain(*GROUPS.value
 """The verbs, each with the module that has its command `<verb>_verb`."""
 
 
+@cache
+def _verb(name: str) -> click.Command:
+    module = import_module(f"statemaint.cli.{VERBS[name]}")
+    return add_common(getattr(module, f"{name}_verb"))
+
+
 class _Verbs(click.Group):
     """A group that imports each verb when it is used: no verb loads another verb's libraries."""
 
@@ -57,11 +64,7 @@ class _Verbs(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
-        if cmd_name not in VERBS:
-            return None
-        module = import_module(f"statemaint.cli.{VERBS[cmd_name]}")
-        verb: click.Command = getattr(module, f"{cmd_name}_verb")
-        return add_common(verb)
+        return _verb(cmd_name) if cmd_name in VERBS else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

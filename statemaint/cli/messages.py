@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TextIO
 
 import click
 
-from statemaint.errors import ConfigError, StatemaintError
+from statemaint.errors import ConfigError, StatemaintError, StorageError
 
 FORMAT = 1
 """The format of every JSON document; fields are added to it, never renamed or removed."""
@@ -79,10 +79,6 @@ def log(text: str) -> None:
         raise ConfigError(f"--log-file {path}: {error.strerror}") from error
 
 
-INTERRUPTED = 130
-"""The exit code after Ctrl-C: 128 and the number of the signal, as shells expect."""
-OUTPUT_LOST = 5
-_JSON = {"--json", "--json-lines"}
 _FULL = {ENOSPC, EDQUOT, EFBIG, EIO}
 _NEXT = {
     "NOT_A_CHECKPOINT": "give the query's checkpointLocation",
@@ -105,9 +101,11 @@ def end_with_error(error: BaseException) -> NoReturn:
     tell(line_of(error))
     if code == "OUTPUT":
         drop_output()
-    elif _JSON.intersection(sys.argv[1:]) and not STDOUT.begun:
+    elif {"--json", "--json-lines"}.intersection(sys.argv[1:]) and not STDOUT.begun:
         place: Any = getattr(error, "path", None) or getattr(error, "root", None)
-        path, advice = str(place) if place else None, _next(code, error)
+        path, advice = str(place) if place else None, _NEXT.get(code)
+        if isinstance(error, click.UsageError) and error.ctx:
+            advice = _help(error)
         facts = {"code": code, "message": message, "path": path, "next": advice}
         click.echo(json.dumps({"format": FORMAT, "error": facts}, indent=2))
     sys.exit(exit_code)
@@ -120,33 +118,23 @@ def line_of(error: BaseException) -> str:
 
 def _described(error: BaseException) -> tuple[str, str, int]:
     if isinstance(error, click.Abort | KeyboardInterrupt):
-        return "INTERRUPTED", "interrupted; run again to continue", INTERRUPTED
+        # 128 and the number of the signal, as shells expect
+        return "INTERRUPTED", "interrupted; run again to continue", 130
     if isinstance(error, click.ClickException):
-        return ConfigError.code, _usage(error), ConfigError.exit_code
+        message = " ".join(error.format_message().split()).rstrip(".")
+        return ConfigError.code, f"{message}; {_help(error)}", ConfigError.exit_code
+    message = " ".join("; ".join((str(error), *getattr(error, "__notes__", []))).split())
     if isinstance(error, StatemaintError):
-        return error.code, _one_line(error), error.exit_code
+        return error.code, message, error.exit_code
     if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
         why = os.strerror(error.errno or 0)
-        return "OUTPUT", f"the result could not be written: {why}", OUTPUT_LOST
-    return StatemaintError.code, f"{type(error).__name__}: {_one_line(error)}", 1
+        return "OUTPUT", f"the result could not be written: {why}", StorageError.exit_code
+    return StatemaintError.code, f"{type(error).__name__}: {message}", 1
 
 
-def _usage(error: click.ClickException) -> str:
+def _help(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
-    command = context.command_path if context else "statemaint"
-    message = " ".join(error.format_message().split()).rstrip(".")
-    return f"{message}; see '{command} --help'"
-
-
-def _one_line(error: BaseException) -> str:
-    notes: list[str] = getattr(error, "__notes__", [])
-    return " ".join("; ".join((str(error), *notes)).split())
-
-
-def _next(code: str, error: BaseException) -> str | None:
-    if isinstance(error, click.UsageError) and error.ctx:
-        return f"see '{error.ctx.command_path} --help'"
-    return _NEXT.get(code)
+    return f"see '{context.command_path if context else 'statemaint'} --help'"
 
 
 def drop_output() -> None:
