@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from statemaint.cli.messages import note, settings
 from statemaint.cli.options import NUMBER, as_json, uri
-from statemaint.cli.output import Json, print_result
+from statemaint.cli.output import Json, note, print_result, settings
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, number, print_first, print_line
 from statemaint.cli.targets import Address

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from statemaint.cli.messages import Settings, drop_output, in_force, line_of, log
+from statemaint.cli.output import Settings, drop_output, in_force, line_of, log
 from statemaint.cli.targets import explained, queries_option
 from statemaint.errors import ConfigError, NotACheckpointError, WrongKindError
 

@@ -12,7 +12,7 @@ from click.shell_completion import get_completion_class
 
 from statemaint import __version__
 from statemaint.cli.common import add_common
-from statemaint.cli.messages import STDOUT, end_with_error, print_anything
+from statemaint.cli.output import STDOUT, end_with_error, print_anything
 from statemaint.errors import ConfigError
 
 GROUPS = {

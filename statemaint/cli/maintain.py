@@ -11,7 +11,6 @@ from rich.text import Text
 
 from statemaint.cli import tables
 from statemaint.cli.fleet import Fleet, below_folder, end_with_many
-from statemaint.cli.messages import tell
 from statemaint.cli.options import (
     as_json,
     policy_flags,
@@ -20,7 +19,7 @@ from statemaint.cli.options import (
     scope_flags,
     workers_flag,
 )
-from statemaint.cli.output import Json, print_findings, print_result
+from statemaint.cli.output import Json, print_findings, print_result, tell
 from statemaint.cli.plan import print_plan, why_nothing_deleted
 from statemaint.cli.progress import actions_done
 from statemaint.cli.tables import BAD, GOOD, WARNING, Column, files_of, lasting, number

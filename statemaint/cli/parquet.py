@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from statemaint.cli.messages import note, settings
+from statemaint.cli.output import note, settings
 from statemaint.cli.progress import work_done
 from statemaint.errors import ConfigError
 from statemaint.model.ids import batch_of

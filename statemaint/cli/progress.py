@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.filesize import decimal
 
-from statemaint.cli.messages import note, settings
+from statemaint.cli.output import note, settings
 from statemaint.cli.tables import lasting
 from statemaint.progress import STORE, watched
 from statemaint.wording import counted

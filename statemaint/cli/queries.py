@@ -16,9 +16,8 @@ import click
 
 from statemaint import __version__
 from statemaint.cli import tables
-from statemaint.cli.messages import settings, tell
 from statemaint.cli.options import DURATION, SHARE, as_json
-from statemaint.cli.output import headed, print_result
+from statemaint.cli.output import headed, print_result, settings, tell
 from statemaint.cli.targets import Address, queries_file
 from statemaint.errors import ConfigError, NotInstalledError, StatemaintError
 from statemaint.maintain.record import read_record, write_record

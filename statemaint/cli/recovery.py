@@ -10,7 +10,6 @@ import click
 from rich.filesize import decimal
 
 from statemaint.cli.maintain import end_with_report
-from statemaint.cli.messages import note, settings
 from statemaint.cli.options import (
     DURATION,
     NUMBER,
@@ -22,7 +21,7 @@ from statemaint.cli.options import (
     with_options,
     workers_flag,
 )
-from statemaint.cli.output import MOST_LINES, print_lines, print_result
+from statemaint.cli.output import MOST_LINES, note, print_lines, print_result, settings
 from statemaint.cli.progress import actions_done, work_done
 from statemaint.cli.runs import end_with_undone
 from statemaint.cli.tables import files_of

@@ -13,7 +13,6 @@ from rich.filesize import decimal
 from rich.text import Text
 
 from statemaint.cli import tables
-from statemaint.cli.messages import note, settings
 from statemaint.cli.options import (
     NUMBER,
     SIZE,
@@ -25,7 +24,7 @@ from statemaint.cli.options import (
     uri,
     workers_flag,
 )
-from statemaint.cli.output import Json, print_lines, print_result
+from statemaint.cli.output import Json, note, print_lines, print_result, settings
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import BAD, Column, number, print_table, rows_of
 from statemaint.cli.targets import Address, CheckpointName, savepoints_of

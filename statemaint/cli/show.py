@@ -15,7 +15,6 @@ from typing import Any
 import click
 
 from statemaint.cli import tables
-from statemaint.cli.messages import settings
 from statemaint.cli.options import (
     NUMBER,
     as_json_or_lines,
@@ -24,7 +23,7 @@ from statemaint.cli.options import (
     uri,
     workers_flag,
 )
-from statemaint.cli.output import Json, headed, print_pieces, print_rows
+from statemaint.cli.output import Json, headed, print_pieces, print_rows, settings
 from statemaint.cli.parquet import write_parquet
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column

@@ -8,9 +8,8 @@ from rich.filesize import decimal
 
 from statemaint.cli import tables
 from statemaint.cli.fleet import Fleet, of_many
-from statemaint.cli.messages import settings
 from statemaint.cli.options import NUMBER, as_json, uri, workers_flag
-from statemaint.cli.output import Json, print_result
+from statemaint.cli.output import Json, print_result, settings
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, number
 from statemaint.model.findings import Finding

@@ -22,7 +22,7 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from statemaint.cli.messages import settings
+from statemaint.cli.output import settings
 from statemaint.model.ids import StoreId
 from statemaint.model.pins import Pin
 from statemaint.model.verdict import Looked, Verdict

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 from click.shell_completion import CompletionItem
 
-from statemaint.cli.messages import note
+from statemaint.cli.output import note
 from statemaint.errors import ConfigError, NotACheckpointError, StatemaintError
 from statemaint.model.policy import Policy
 from statemaint.storage import checkpoint_around, is_file

@@ -9,7 +9,6 @@ from rich.text import Text
 from statemaint.audit import Verification, digest_stores, verify
 from statemaint.cli import tables
 from statemaint.cli.fleet import Fleet, of_many
-from statemaint.cli.messages import settings
 from statemaint.cli.options import (
     SHARE,
     as_json_or_lines,
@@ -18,7 +17,7 @@ from statemaint.cli.options import (
     uri,
     workers_flag,
 )
-from statemaint.cli.output import Json, end_with, print_result
+from statemaint.cli.output import Json, end_with, print_result, settings
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, number
 from statemaint.cli.targets import Address
