@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 import click
 
 from statemaint.cli.options import NUMBER, as_json, uri
-from statemaint.cli.output import Json, note, print_result, settings
+from statemaint.cli.output import Json, note, print_json, settings
 from statemaint.cli.progress import work_done
-from statemaint.cli.tables import Column, number, print_first, print_line
+from statemaint.cli.tables import Column, number, print_first, print_lines
 from statemaint.cli.targets import Address
 from statemaint.provider import Bootstrapped, bootstrap
 from statemaint.report.to_json import fields_json
@@ -78,12 +78,13 @@ def bootstrap_verb(  # noqa: PLR0913 -- each is a separate choice
             sink=open_storage(sink_log) if sink_log else None,
             dry_run=dry_run,
         )
-    print_result(
-        lambda: _json(done, operator, dest),
-        lambda: _print(done, storage.root, dest, sink_log),
-        checkpoint=storage.root,
-    )
-    if dry_run and not settings().as_json:
+    if settings().as_json:
+        print_json({"checkpoint": storage.root, **_json(done, operator, dest)})
+        return
+    print_lines(_lines(done, storage.root, dest, sink_log))
+    if done.rows:
+        print_first(_COLUMNS, [*done.rows.items()], "partition")
+    if dry_run:
         note("nothing was written; leave --dry-run away to write it")
 
 
@@ -93,8 +94,7 @@ def _given(files: Sequence[str]) -> str | dict[str, str]:
         return files[0]
     if len(named) < len(files):
         raise click.UsageError("several files need their names: NAME=FILE for each")
-    given = dict(named)
-    if len(given) < len(named):
+    if len(given := dict(named)) < len(named):
         raise click.UsageError("each name takes one file")
     return given
 
@@ -116,13 +116,6 @@ _COLUMNS: tuple[Column[tuple[int, int]], ...] = (
     number("partition", lambda row: str(row[0])),
     number("rows", lambda row: f"{row[1]:,}"),
 )
-
-
-def _print(done: Bootstrapped, root: str, dest: str | None, sink_log: str | None) -> None:
-    for line in _lines(done, root, dest, sink_log):
-        print_line(line, wrap=False)
-    if done.rows:
-        print_first(_COLUMNS, [*done.rows.items()], "partition")
 
 
 def _lines(done: Bootstrapped, root: str, dest: str | None, sink_log: str | None) -> Iterator[str]:

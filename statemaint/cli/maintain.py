@@ -10,7 +10,7 @@ from rich.filesize import decimal
 from rich.text import Text
 
 from statemaint.cli import tables
-from statemaint.cli.fleet import Fleet, below_folder, end_with_many
+from statemaint.cli.fleet import Fleet, Row, below_folder, end_with_many
 from statemaint.cli.options import (
     as_json,
     policy_flags,
@@ -28,17 +28,15 @@ from statemaint.errors import ConfigError, NotACheckpointError
 from statemaint.maintain import maintain
 from statemaint.maintain.record import recorded
 from statemaint.model.checkpoint import Store
-from statemaint.model.findings import Finding
 from statemaint.model.policy import Policy, duration
 from statemaint.model.verdict import Looked
-from statemaint.plan.actions import Plan, Request
+from statemaint.plan.actions import Request
 from statemaint.plan.withheld import by_reason
-from statemaint.report.outcome import Outcome, StoreOutcome, StoreReport
+from statemaint.report.outcome import StoreOutcome, StoreReport
 from statemaint.report.run import Report
 from statemaint.report.to_json import chain_length, report_json, verdict_json
 from statemaint.storage import open_storage
 from statemaint.wording import command, counted
-from statemaint.workers import Workers, nothing
 
 
 @click.command("maintain")
@@ -103,22 +101,18 @@ def _maintained(  # noqa: PLR0913 -- as of the verb
     detail: str | None,
     publish: bool,
     push: str | None,
-    workers: Workers,
-    on_outcome: Callable[[Outcome, Plan], None] = nothing,
+    **options: Any,
 ) -> Report:
     storage, every_unit = open_storage(uri), (detail or uri.detail) == "partition"
     wanted = not dry_run and (publish or push is not None)
     with publishing(uri, storage, wanted=wanted, push=push):
-        work = partial(
-            maintain, storage, policy(uri), request=request, dry_run=dry_run, workers=workers,
-            on_outcome=on_outcome,
-        )  # fmt: skip
+        work = partial(maintain, storage, policy(uri), request=request, dry_run=dry_run, **options)
         if dry_run:
             return work()
         return recorded(storage, work, every_unit=every_unit, part=request.is_partial)
 
 
-def _row(uri: Address, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
+def _row(uri: Address, **options: Any) -> Row:
     report = _maintained(uri, **options)
     before, after = (
         max((chain_length(store, report.plan.target) or 0 for store in stores), default=0)
@@ -141,13 +135,12 @@ def _row(uri: Address, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
 
 
 def _fleet_totals(rows: Sequence[Json]) -> str:
-    if rows and rows[0]["dry_run"]:
-        planned = counted(sum(row["actions"] for row in rows), "action")
-        return f"dry run, nothing was done: {planned} planned"
-    written, deleted, size = (
+    planned, written, deleted, size = (
         sum(row[name] for row in rows)
-        for name in ("snapshots_written", "files_deleted", "bytes_deleted")
+        for name in ("actions", "snapshots_written", "files_deleted", "bytes_deleted")
     )
+    if rows and rows[0]["dry_run"]:
+        return f"dry run, nothing was done: {counted(planned, 'action')} planned"
     return f"{counted(written, 'snapshot')} written, {files_of(deleted, size)} deleted"
 
 
@@ -178,13 +171,9 @@ def _print_table(report: Report) -> None:
     if report.dry_run:
         tables.print_line(f"dry run, nothing was done: {report.plan.root}", wrap=False)
         print_plan(report.plan)
-    else:
-        tables.print_line(f"run {report.run}: {report.plan.root}", wrap=False)
-        tables.print_verdict(report.verdict, Looked.NAMES)
-        _print_run(report)
-
-
-def _print_run(report: Report) -> None:
+        return
+    tables.print_line(f"run {report.run}: {report.plan.root}", wrap=False)
+    tables.print_verdict(report.verdict, Looked.NAMES)
     for line in _summary(report):
         tables.print_line(line)
     tables.print_alike(_COLUMNS, sorted(report.stores, key=_most_first), "store")
@@ -205,12 +194,12 @@ def _sizes(stores: Sequence[Store], report: Report) -> str:
     return f"{stored}; a restart{of_part} reads {read}, in {forecast.seconds(load)}"
 
 
-_OUTCOMES = {StoreOutcome.DONE: GOOD, StoreOutcome.SKIPPED: WARNING, StoreOutcome.HALTED: BAD}
+# The worst first, as their stores.
+_OUTCOMES = {StoreOutcome.HALTED: BAD, StoreOutcome.SKIPPED: WARNING, StoreOutcome.DONE: GOOD}
 
 
 def _summary(report: Report) -> Iterator[str | Text]:
-    deleted = report.files_deleted.total()
-    trash = report.plan.policy.trash_for
+    deleted, trash = report.files_deleted.total(), report.plan.policy.trash_for
     what = "moved to the trash" if trash and deleted else "deleted"
     yield (
         f"{counted(report.snapshots_written, 'snapshot')} written "
@@ -222,22 +211,18 @@ def _summary(report: Report) -> Iterator[str | Text]:
         emptied = files_of(report.emptied.files, report.emptied.bytes)
         yield f"{emptied} deleted from the trash, where they had expired"
     if trash and deleted:
-        yield (
-            f"they stay there for {duration(trash)}: "
-            f"{command('undo', report.plan.root, report.run)}"
-        )
+        undo = command("undo", report.plan.root, report.run)
+        yield f"they stay there for {duration(trash)}: {undo}"
     if not deleted and (why := why_nothing_deleted(report.plan)):
         yield f"nothing was deleted: {why}"
     yield from map(str, by_reason(report.withheld))
-    halted = sum(1 for store in report.stores if store.state is StoreOutcome.HALTED)
-    if halted:
+    if halted := sum(1 for store in report.stores if store.state is StoreOutcome.HALTED):
         yield Text(f"{counted(halted, 'store')} halted, see the findings", BAD)
 
 
 def _most_first(store: StoreReport) -> tuple[object, ...]:
-    rank = (StoreOutcome.HALTED, StoreOutcome.SKIPPED, StoreOutcome.DONE).index(store.state)
-    deleted = len(store.before.files) - len(store.after.files)
-    return rank, -deleted, store.before.id
+    added = len(store.after.files) - len(store.before.files)
+    return [*_OUTCOMES].index(store.state), added, store.before.id
 
 
 def _change(pair: Iterable[object]) -> str:

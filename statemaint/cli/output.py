@@ -154,39 +154,28 @@ Json = dict[str, Any]
 
 MOST_LINES = 20
 
-# An error within the first mebibyte leaves stdout empty.
-_HELD = 1024 * 1024
 _CHUNK = 64 * 1024
-_INDENT = "  "
 _IN_LIST = "\n    "
 
 
 def print_result(
-    document: Callable[[], Json],
-    table: Callable[[], None],
-    *,
-    checkpoint: str | None = None,
-    lines: str = "",
+    document: Callable[[], Json], table: Callable[[], object], *, lines: str = ""
 ) -> None:
-    """Prints a result, as JSON or as a table.
-
-    `checkpoint` is added to a `document` that lacks it. `lines` is the field with the list that
-    `--json-lines` prints, an element a line.
-    """
-    if not settings().as_json:
+    """Prints a result, as JSON or as a table; `lines` as of `print_json`."""
+    if settings().as_json:
+        print_json(document(), lines=lines)
+    else:
         table()
-        return
-    content = headed(document(), checkpoint)
+
+
+def print_json(document: Json, *, lines: str = "") -> None:
+    """Prints a document; `lines` is the list that `--json-lines` prints, an element a line."""
+    content = {"format": FORMAT, **document}
     if settings().json_lines:
         rows = content.pop(lines)
         print_pieces(_as_lines(content, rows))
     else:
         click.echo(json.dumps(content, indent=2))
-
-
-def headed(document: Json, checkpoint: str | None) -> Json:
-    where = {"checkpoint": checkpoint} if checkpoint is not None else {}
-    return {"format": FORMAT, **where, **document}
 
 
 def _as_lines(document: Json, rows: Iterable[Json]) -> Iterator[str]:
@@ -196,7 +185,7 @@ def _as_lines(document: Json, rows: Iterable[Json]) -> Iterator[str]:
 def print_pieces(pieces: Iterable[str]) -> None:
     """Prints a text piece by piece, but nothing before there is a mebibyte, or all of it."""
     held: list[str] = []
-    size, most = 0, _HELD
+    size, most = 0, 1024 * 1024  # an error within them leaves stdout empty
     for piece in pieces:
         held.append(piece)
         size += len(piece)
@@ -209,7 +198,8 @@ def print_pieces(pieces: Iterable[str]) -> None:
 
 def print_rows(document: Json, rows: Iterable[Json]) -> None:
     """Prints a document whose last field is `rows`, and each row as it comes."""
-    print_pieces((_as_lines if settings().json_lines else json_with_rows)(document, rows))
+    printed = _as_lines if settings().json_lines else json_with_rows
+    print_pieces(printed({"format": FORMAT, **document}, rows))
 
 
 def json_with_rows(document: Json, rows: Iterable[Json]) -> Iterator[str]:
@@ -224,7 +214,7 @@ def json_with_rows(document: Json, rows: Iterable[Json]) -> Iterator[str]:
 
 def json_text(value: Any, newline: str = "\n") -> str:
     """Returns `json.dumps(value, indent=2)`, faster; further lines begin with `newline`."""
-    within = newline + _INDENT
+    within = newline + "  "
     if isinstance(value, dict) and value:
         lines = [f"{_scalar(name)}: {json_text(member, within)}" for name, member in value.items()]
         return "{" + within + f",{within}".join(lines) + newline + "}"
@@ -247,11 +237,11 @@ def print_findings(findings: Sequence[Finding]) -> None:
             of_code.setdefault(finding.store or finding.detail, []).append(finding.detail)
     for code, stores in by_code.items():
         most = 1 if code is FindingCode.STORAGE_FAILED else MOST_LINES
-        print_lines([f"{code}: {_of_store(details)}" for details in stores.values()], most=most)
-
-
-def _of_store(details: Sequence[str]) -> str:
-    return details[0] + (f" (and {len(details) - 1} more of this store)" if details[1:] else "")
+        lines = []
+        for first, *others in stores.values():
+            more = f" (and {len(others)} more of this store)" if others else ""
+            lines.append(f"{code}: {first}{more}")
+        print_lines(lines, most=most)
 
 
 def print_lines(lines: Sequence[str], *, most: int = MOST_LINES) -> None:

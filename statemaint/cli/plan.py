@@ -12,7 +12,6 @@ from statemaint.cli import tables
 from statemaint.cli.options import as_json_or_lines, policy_flags, scope_flags, uri
 from statemaint.cli.output import end_with, print_result
 from statemaint.cli.tables import BAD, Column, files_of, number
-from statemaint.model.checkpoint import Store
 from statemaint.model.pins import Pin
 from statemaint.model.policy import Policy
 from statemaint.model.verdict import Looked
@@ -54,12 +53,15 @@ def print_plan(plan: Plan) -> None:
         tables.print_line(f"to do       nothing: {_why_nothing(plan)}")
     for waiting in by_reason(plan.withheld):
         tables.print_line(f"withheld    {waiting}")
-    for reason, count in _counts(plan).items():
+    kept = (*plan.unclassified, *(file for store in plan.stores for file in store.kept))
+    counts = Counter(f"kept: {file.reason.words}" for file in kept)
+    counts.update(f"deleted: {action.reason.words}" for action in _of(plan, Delete))
+    for reason, count in sorted(counts.items()):
         tables.print_line(f"{count:>8,} {'file' if count == 1 else 'files'} {reason}")
     stores = sorted(plan.stores, key=lambda row: (not row.halted, -len(row.actions), row.store.id))
     columns: tuple[Column[StorePlan], ...] = (
         Column("store", lambda row: tables.short(row.store.id)),
-        number("chain", lambda row: _chain(row.store, plan.target)),
+        number("chain", lambda row: tables.chain_cell(chain_length(row.store, plan.target))),
         Column(
             "write", lambda row: Text("halted", BAD) if row.halted else _named(row, WriteSnapshot)
         ),
@@ -152,17 +154,5 @@ def _totals(plan: Plan) -> str:
     return ", ".join(parts) + (f"; {counted(halted, 'store')} halted" if halted else "")
 
 
-def _chain(store: Store, target: int | None) -> str | Text:
-    length = chain_length(store, target)
-    return Text("broken", BAD) if length is None else str(length)
-
-
 def _named(store: StorePlan, kind: type[A]) -> str:
     return ", ".join(f"{action.version} ({action.reason.words})" for action in _of(store, kind))
-
-
-def _counts(plan: Plan) -> dict[str, int]:
-    kept = (*plan.unclassified, *(file for store in plan.stores for file in store.kept))
-    counts = Counter(f"kept: {file.reason.words}" for file in kept)
-    counts.update(f"deleted: {action.reason.words}" for action in _of(plan, Delete))
-    return dict(sorted(counts.items()))

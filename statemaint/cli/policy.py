@@ -72,6 +72,7 @@ def policy_verb(
     best = recommended(trials, policy.restart_within) if trials else None
     print_result(
         lambda: {
+            "checkpoint": checkpoint.root,
             "days": days,
             "every": every,
             "batch_interval": history.interval if history else None,
@@ -81,7 +82,6 @@ def policy_verb(
             "recommended": _trial_json(best, request_price) if best else None,
         },
         lambda: _print(history, trials, best, days, every, ledger, request_price),
-        checkpoint=checkpoint.root,
     )
 
 
@@ -112,11 +112,10 @@ def _print(  # noqa: PLR0913, PLR0917 -- what it shows
     if history is None:
         tables.print_line("nothing to try settings on: no change of a batch is listed")
         return
+    interval, slots = duration(round(history.interval)), counted(history.forecast.slots, "slot")
     tables.print_line(
         f"{counted(days, 'day')} of batches like the last {len(history.changes):,}, one in "
-        f"{duration(round(history.interval))}, and a run of maintenance every "
-        f"{duration(round(every))}; "
-        f"restarts in {counted(history.forecast.slots, 'slot')}"
+        f"{interval}, and a run of maintenance every {duration(round(every))}; restarts in {slots}"
     )
     columns = _COLUMNS
     if price:

@@ -9,7 +9,7 @@ from rich.filesize import decimal
 from rich.text import Text
 
 from statemaint.cli import tables
-from statemaint.cli.fleet import Fleet, of_many
+from statemaint.cli.fleet import Fleet, Row, of_many
 from statemaint.cli.options import as_json_or_lines, uri
 from statemaint.cli.output import Json, end_with, print_result
 from statemaint.cli.tables import BAD, WARNING, Column, files_of, number
@@ -20,7 +20,7 @@ from statemaint.model.verdict import Looked, Verdict
 from statemaint.plan.findings.health import diagnose
 from statemaint.planning import scan_checkpoint
 from statemaint.report.to_json import scan_json
-from statemaint.storage import Storage, open_storage
+from statemaint.storage import open_storage
 from statemaint.wording import counted
 
 
@@ -34,21 +34,21 @@ def scan_verb(uri: str) -> None:
     Broken stores come first, then those with long chains. For a folder or bucket of many
     checkpoints, one row for each of them.
     """
-    checkpoint, diagnosed = _read(open_storage(uri))
-    document = scan_json(checkpoint, diagnosed)
+    checkpoint, document, findings = _read(uri)
     print_result(lambda: document, lambda: _print_table(checkpoint, document), lines="stores")
-    end_with((*checkpoint.findings, *chain.from_iterable(diagnosed)))
+    end_with(findings)
 
 
-def _read(storage: Storage) -> tuple[Checkpoint, tuple[tuple[Finding, ...], ...]]:
-    checkpoint = scan_checkpoint(storage)
-    return checkpoint, tuple(diagnose(store, checkpoint) for store in checkpoint.stores)
+def _read(uri: str) -> tuple[Checkpoint, Json, tuple[Finding, ...]]:
+    checkpoint = scan_checkpoint(open_storage(uri))
+    diagnosed = [diagnose(store, checkpoint) for store in checkpoint.stores]
+    findings = (*checkpoint.findings, *chain.from_iterable(diagnosed))
+    return checkpoint, scan_json(checkpoint, diagnosed), findings
 
 
 def _print_table(checkpoint: Checkpoint, document: Json) -> None:
     stores = document["stores"]
-    for line in _heading(checkpoint):
-        tables.print_line(line, wrap=False)
+    tables.print_lines(_heading(checkpoint))
     tables.print_verdict(Verdict(document["verdict"]), Looked.NAMES)
     tables.print_line(Text.assemble("in all      ", *_totals(stores)))
     tables.print_alike(_COLUMNS, sorted(stores, key=_worst_first), "store")
@@ -79,16 +79,12 @@ def _totals(stores: Sequence[Json]) -> Iterator[str | tuple[str, str]]:
 
 
 def _worst_first(store: Json) -> tuple[Any, ...]:
-    chain_length = store["chain_length"]
-    return (
-        chain_length is not None,
-        not store["findings"],
-        -(chain_length or 0),
-        -store["bytes"],
-        store["operator"],
-        store["partition"],
-        store["store"],
-    )
+    length = store["chain_length"]
+    return length is not None, not store["findings"], -(length or 0), -store["bytes"], _id(store)
+
+
+def _id(store: Json) -> StoreId:
+    return StoreId(store["operator"], store["partition"], store["store"])
 
 
 def _snapshots(store: Json) -> str:
@@ -99,36 +95,26 @@ def _snapshots(store: Json) -> str:
     return f"{versions[-2]} {versions[-1]} (+{len(versions) - 2})"
 
 
-def _chain(store: Json) -> str | Text:
-    broken = store["chain_length"] is None
-    return Text("broken", BAD) if broken else str(store["chain_length"])
-
-
 def _codes(store: Json) -> Text:
     codes = " ".join(sorted({finding["code"] for finding in store["findings"]}))
     return Text(codes, BAD if store["chain_length"] is None else WARNING)
 
 
 _COLUMNS: tuple[Column[Json], ...] = (
-    Column(
-        "store",
-        lambda row: tables.short(StoreId(row["operator"], row["partition"], row["store"])),
-    ),
+    Column("store", lambda row: tables.short(_id(row))),
     number("versions", lambda row: "-".join(map(str, row["versions"])) or "none", 3),
     number("snapshots", _snapshots, 4),
-    number("chain", _chain),
+    number("chain", lambda row: tables.chain_cell(row["chain_length"])),
     number("files", lambda row: str(row["files"]), 1),
     number("bytes", lambda row: decimal(row["bytes"]), varies=True),
     Column("findings", _codes),
 )
 
 
-def _row(uri: str, **_: Any) -> tuple[Json, tuple[Finding, ...]]:
-    checkpoint, diagnosed = _read(open_storage(uri))
-    document = scan_json(checkpoint, diagnosed)
+def _row(uri: str, **_: Any) -> Row:
+    checkpoint, document, findings = _read(uri)
     stores = document["stores"]
     lengths = [store["chain_length"] for store in stores]
-    findings = (*checkpoint.findings, *chain.from_iterable(diagnosed))
     return {
         **{name: document[name] for name in ("verdict", "looked_at")},
         "last_committed_batch": checkpoint.committed,

@@ -29,16 +29,13 @@ _KEY = "statemaint.queries"
 class Address(str):
     """The address of a checkpoint, with the settings that the queries file has for it.
 
-    Attributes:
-        policy: of the query; `None` if an address was given, not a name.
-        detail: of its metrics; `None` likewise.
-        named: the queries file and the query's name; `None` likewise.
+    They are `None` if an address was given, not a name.
     """
 
     __slots__ = ("detail", "named", "policy")
     policy: Policy | None
-    detail: str | None
-    named: "tuple[QueriesReading, str] | None"
+    detail: str | None  # of the query's metrics
+    named: "tuple[QueriesReading, str] | None"  # the queries file, and the query's name
 
     def __new__(cls, text: str, named: "tuple[QueriesReading, str] | None" = None) -> Self:
         address = super().__new__(cls, text)

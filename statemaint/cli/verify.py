@@ -8,7 +8,7 @@ from rich.text import Text
 
 from statemaint.audit import Verification, digest_stores, verify
 from statemaint.cli import tables
-from statemaint.cli.fleet import Fleet, of_many
+from statemaint.cli.fleet import Fleet, Row, of_many
 from statemaint.cli.options import (
     SHARE,
     as_json_or_lines,
@@ -23,7 +23,6 @@ from statemaint.cli.tables import Column, number
 from statemaint.cli.targets import Address
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.maintain.record import note_verification
-from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId
 from statemaint.model.verdict import Looked
 from statemaint.report.to_json import fields_json, findings_json, id_json, verdict_json
@@ -49,14 +48,7 @@ from statemaint.workers import Workers
 @workers_flag
 @as_json_or_lines
 @of_many(lambda: FLEET)
-def verify_verb(
-    uri: Address,
-    *,
-    deep: bool,
-    sample: tuple[int, int] | None,
-    publish: bool,
-    workers: Workers,
-) -> None:
+def verify_verb(uri: Address, *, deep: bool, publish: bool, **options: Any) -> None:
     """Check every file that a retained version of any store needs.
 
     Reads only the beginning and the end of each file, and trusts snapshots that an attestation
@@ -64,11 +56,10 @@ def verify_verb(
     """
     storage = open_storage(uri)
     with publishing(uri, storage, wanted=publish), work_done("verifying"):
-        verification = _verified(storage, deep=deep, sample=sample, workers=workers)
+        verification = _verified(storage, deep=deep, **options)
     print_result(
         lambda: verify_json(verification),
         lambda: _print_table(verification, deep=deep),
-        checkpoint=verification.checkpoint.root,
         lines="findings",
     )
     end_with(verification.findings)
@@ -76,10 +67,9 @@ def verify_verb(
 
 def _verified(storage: Storage, **options: Any) -> Verification:
     verification = verify(storage, **options)
-    codes = {finding.code.value for finding in verification.findings}
     note_verification(
         storage,
-        codes,
+        {finding.code.value for finding in verification.findings},
         healthy=verification.healthy,
         verdict=verification.verdict,
         looked=verification.looked,
@@ -95,24 +85,23 @@ def _result_json(verification: Verification) -> Json:
 
 def verify_json(verification: Verification) -> Json:
     return {
+        "checkpoint": verification.checkpoint.root,
         **_result_json(verification),
         "findings": findings_json(verification.findings),
     }
 
 
 def _print_table(verification: Verification, *, deep: bool) -> None:
-    stores = len(verification.checkpoint.stores)
     passed, retained = verification.versions_checked, verification.versions
-    versions = counted(retained, "version")
-    depth = "" if deep else "; files not read whole (see --deep)"
-    where = f"in {counted(stores, 'store')}, counted in each{depth}"
     of_all = f"{passed:,} of " if passed < retained or not verification.healthy else ""
-    word = tables.judged(verification.verdict)
     does = "checked" if verification.healthy else "passed"
-    tables.print_line(Text.assemble(word, f": {of_all}{versions} {does} {where}"))
+    where = f"in {counted(len(verification.checkpoint.stores), 'store')}, counted in each"
+    depth = "" if deep else "; files not read whole (see --deep)"
+    rest = f": {of_all}{counted(retained, 'version')} {does} {where}{depth}"
+    tables.print_line(Text.assemble(tables.judged(verification.verdict), rest))
 
 
-def _row(uri: str, *, publish: bool, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
+def _row(uri: str, *, publish: bool, **options: Any) -> Row:
     """Returns the row of one checkpoint in a fleet, which has no name to publish it by."""
     del publish
     verification = _verified(open_storage(uri), **options)
@@ -152,9 +141,8 @@ def digest_verb(uri: str, *, version: int | None, workers: Workers) -> None:
     with work_done("reading"):
         at, digests = digest_stores(storage, version=version, workers=workers)
     print_result(
-        lambda: digest_json(at, digests),
+        lambda: {"checkpoint": storage.root, **digest_json(at, digests)},
         lambda: _print_digests(at, digests),
-        checkpoint=storage.root,
         lines="stores",
     )
 
@@ -171,10 +159,8 @@ def _print_digests(version: int, digests: Iterable[tuple[StoreId, StateDigest]])
     ordered = [*digests]
     if len(ordered) > tables.MOST_ROWS and not settings().everything:
         ordered.sort(key=lambda pair: -pair[1].rows)  # the largest are shown
-    total = sum(digest.rows for _, digest in ordered)
-    tables.print_line(
-        f"version {version}: {counted(total, 'row')} in {counted(len(ordered), 'store')}"
-    )
+    rows = counted(sum(digest.rows for _, digest in ordered), "row")
+    tables.print_line(f"version {version}: {rows} in {counted(len(ordered), 'store')}")
     columns: tuple[Column[tuple[StoreId, StateDigest]], ...] = (
         Column("store", lambda pair: tables.short(pair[0])),
         number("rows", lambda pair: f"{pair[1].rows:,}"),
