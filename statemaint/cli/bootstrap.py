@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from statemaint.cli.options import NUMBER, as_json, uri
+from statemaint.cli.options import as_json, operator_flag, uri
 from statemaint.cli.output import Json, note, print_json, settings
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, number, print_first, print_lines
@@ -21,7 +21,7 @@ _NAMED = re.compile(r"([^/=]+)=(.+)", re.DOTALL)
 @click.command("bootstrap")
 @uri
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
-@click.option("--operator", type=NUMBER, default=0, help="Default: 0.")
+@operator_flag
 @click.option(
     "--at",
     metavar="BATCH",

@@ -33,8 +33,13 @@ from statemaint.queries.checks import expected_interval
 from statemaint.queries.memory import state_folder
 from statemaint.queries.models import DEFAULT_POOL, Query
 from statemaint.queries.problems import InvalidQueriesError, Problem, unresolved
-from statemaint.queries.reader import QueriesReader, read_queries
-from statemaint.queries.reading import QueriesReading, in_order, is_in_shard
+from statemaint.queries.reading import (
+    QueriesReader,
+    QueriesReading,
+    in_order,
+    is_in_shard,
+    read_queries,
+)
 from statemaint.report.record import with_loss
 from statemaint.storage import Storage, open_storage, storage_of
 from statemaint.wording import counted

@@ -248,8 +248,8 @@ def pin_verb(uri: str, *, batch: int, for_seconds: float, note: str | None) -> N
     if settings().as_json:
         print_json({"checkpoint": storage.root, **pin_json(pin)})
         return
-    batch = f"batch {pin.batch} (version {pin.version})"
-    tables.print_line(f"pinned    {batch} until {moment(pin.until)} UTC")
+    until = f"until {moment(pin.until)} UTC"
+    tables.print_line(f"pinned    batch {pin.batch} (version {pin.version}) {until}")
     tables.print_line(f"ends by   {command('pins', storage.root, '--end', pin.id)}", wrap=False)
 
 

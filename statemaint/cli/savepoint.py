@@ -24,7 +24,7 @@ from statemaint.cli.options import (
     uri,
     workers_flag,
 )
-from statemaint.cli.output import Json, note, print_lines, print_result, settings
+from statemaint.cli.output import Json, note, print_json, print_lines, settings
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import BAD, Column, number, print_table, rows_of
 from statemaint.cli.targets import Address, CheckpointName, savepoints_of
@@ -52,11 +52,10 @@ def shape_flags(command: Command) -> Command:
     @click.option("--codec", type=click.Choice([*COMPRESSIONS]), help="Another compression.")
     @click.option("--row-checksums/--no-row-checksums", default=None, help="Rows with checksums.")
     @wraps(command)
-    def with_shape(*, provider: str | None, **given: Any) -> None:
-        chosen = {
-            field.name: given.pop(field.name) for field in fields(Shape) if field.name != "provider"
-        }
-        command(shape=Shape(provider=PROVIDERS[provider] if provider else None, **chosen), **given)
+    def with_shape(**given: Any) -> None:
+        chosen = {field.name: given.pop(field.name) for field in fields(Shape)}
+        provider = PROVIDERS[chosen["provider"]] if chosen["provider"] else None
+        command(shape=Shape(**{**chosen, "provider": provider}), **given)
 
     return with_shape
 
@@ -131,11 +130,16 @@ def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
         )
         if pin:
             note_in_record(source, report)
-    print_result(
-        lambda: savepoint_json(report, partition_size),
-        lambda: _print(report, sink_log, partition_size),
-    )
-    if dry_run and not settings().as_json:
+    if settings().as_json:
+        print_json(savepoint_json(report, partition_size))
+        return
+    click.echo("\n".join(_lines(report, sink_log)))
+    if report.operators:
+        print_table(_COLUMNS, rows_of(_COLUMNS, report.operators))
+    if partition_size:
+        count, size = report.partitions_of(partition_size), decimal(partition_size)
+        click.echo(f"for {size} of rows in a partition on average: --partitions {count}")
+    if dry_run:
         note("nothing was written; leave --dry-run away to save it")
 
 
@@ -150,7 +154,7 @@ def _of_queries_file(uri: Address, batch: int | None) -> tuple[str, int]:
     return of_query.address(name, batch), batch
 
 
-def savepoint_json(report: SavepointReport, partition_size: int | None = None) -> dict[str, Any]:
+def savepoint_json(report: SavepointReport, partition_size: int | None = None) -> Json:
     saved = report.note
     return {
         "checkpoint": saved.source,
@@ -172,15 +176,6 @@ def savepoint_json(report: SavepointReport, partition_size: int | None = None) -
         "operators": [asdict(operator) for operator in report.operators],
         "suggested_partitions": partition_size and report.partitions_of(partition_size),
     }
-
-
-def _print(report: SavepointReport, sink_log: str | None, partition_size: int | None) -> None:
-    click.echo("\n".join(_lines(report, sink_log)))
-    if report.operators:
-        print_table(_COLUMNS, rows_of(_COLUMNS, report.operators))
-    if partition_size:
-        count, size = report.partitions_of(partition_size), decimal(partition_size)
-        click.echo(f"for {size} of rows in a partition on average: --partitions {count}")
 
 
 def _changed(before: object, after: object) -> str:
@@ -279,14 +274,12 @@ def savepoints_verb(uri: Address, *, keep: KeepRules | None, delete: bool) -> No
         savepoints = decide(savepoints, keep, now)
     if delete:
         savepoints = without_expired(savepoints, dest)
-    print_result(
-        lambda: {
-            "folder": dest,
-            "keep": {rule: keep.get(rule, 0) for rule in RULES} if keep else None,
-            "savepoints": [_savepoint_json(savepoint, now) for savepoint in savepoints],
-        },
-        lambda: _print_table(dest, savepoints, now),
-    )
+    if settings().as_json:
+        rules = {rule: keep.get(rule, 0) for rule in RULES} if keep else None
+        listed = [_savepoint_json(savepoint, now) for savepoint in savepoints]
+        print_json({"folder": dest, "keep": rules, "savepoints": listed})
+    else:
+        _print_table(dest, savepoints, now)
     wrong = [*problems(savepoints)]
     print_lines(wrong)
     sys.exit(CheckpointError.exit_code if wrong else 0)
@@ -333,11 +326,9 @@ def _print_table(dest: str, savepoints: Sequence[Savepoint], now: float) -> None
         files = tables.files_of(len(gone), sum(entry.size for entry in gone))
         tables.print_line(f"deleted {counted(len(deleted), 'savepoint')}: {files}")
     elif due := [savepoint for savepoint in savepoints if savepoint.kept == ()]:
-        what, freed = (
-            counted(len(due), "savepoint"),
-            decimal(sum(savepoint.bytes for savepoint in due)),
-        )
-        tables.print_line(f"{what} would be deleted ({freed}): --delete deletes them")
+        freed = decimal(sum(savepoint.bytes for savepoint in due))
+        what = f"{counted(len(due), 'savepoint')} would be deleted ({freed})"
+        tables.print_line(f"{what}: --delete deletes them")
 
 
 def _of_end(savepoint: Savepoint, shown: Callable[[float], str]) -> str:

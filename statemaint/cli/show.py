@@ -23,7 +23,7 @@ from statemaint.cli.options import (
     uri,
     workers_flag,
 )
-from statemaint.cli.output import Json, headed, print_pieces, print_rows, settings
+from statemaint.cli.output import Json, print_pieces, print_rows, settings
 from statemaint.cli.parquet import write_parquet
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column
@@ -86,16 +86,15 @@ def show_verb(
             write_parquet(selection, islice(fitting, limit))
             return
         shown = map(readable, decoded)
-        matching = (row for row in shown if key is None or reads(row.key, key))
+        matching = (row for row in shown if reads(row.key, key))
         selected = islice(matching, limit)
         if form == "csv":
             print_pieces(_csv(selection, selected))
         elif settings().as_json:
             rows_json = (
-                {**id_json(row.store), "family": row.family, "key": row.key, "value": row.value}
-                for row in selected
+                {**id_json(row.store), **fields_json(row, "family key value")} for row in selected
             )
-            print_rows(headed({"version": selection.version}, uri), rows_json)
+            print_rows({"checkpoint": uri, "version": selection.version}, rows_json)
         else:
             _print_table(selection, selected, matching, key, limit)
 
@@ -127,21 +126,18 @@ def _print_table(
             count += 1
         more = next(others, None) is not None
     shown.print(more=more)
-    _print_families(selection)
+    # Those without rows count, too.
+    families = sorted({family for _, family in selection.kinds if family})
+    if len(families) > 1:
+        own = ", ".join(selection.families_of_spark)
+        of_spark = f"; of Spark's own: {own}" if own else ""
+        names = ", ".join(map(printable, families))
+        tables.print_line(f"--family NAME shows one of {names}{of_spark}")
     if more:
         tables.print_line(f"--limit {count} omits the others")
     elif not count:
         has = "no rows" if key is None else f"no row has a key column equal to {key!r}"
         tables.print_line(f"{has} at version {selection.version}")
-
-
-def _print_families(selection: StateSelection) -> None:
-    """Prints the names of the column families, if there are several: also of those without rows."""
-    families = sorted({family for _, family in selection.kinds if family})
-    if len(families) > 1:
-        own = selection.families_of_spark
-        more = f"; of Spark's own: {', '.join(own)}" if own else ""
-        tables.print_line(f"--family NAME shows one of {', '.join(map(printable, families))}{more}")
 
 
 def _columns(row: StateRow) -> dict[str, Any]:
@@ -182,24 +178,21 @@ def _csv(selection: StateSelection, selected: Iterable[StateRow]) -> Iterator[st
 
 def _csv_cells(row: StateRow) -> dict[str, Any]:
     place = {"operator": row.store.operator, "store": row.store.store, "family": row.family}
-    return {**place, **{name: _plain(value) for name, value in _columns(row).items()}}
-
-
-def _plain(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, dict | list | bool) else value
+    cells = {
+        name: json.dumps(value) if isinstance(value, dict | list | bool) else value
+        for name, value in _columns(row).items()
+    }
+    return {**place, **cells}
 
 
 # -- rows, for `diff` too
 
-# A spool that is larger than this is a file in the temporary directory.
-_HELD = 256 * 1024
-
 
 class Spool:
-    """Lines in order; a large number is held in a temporary file."""
+    """Lines in order; more than 256 KiB are held in a file in the temporary directory."""
 
     def __init__(self) -> None:
-        self._file = SpooledTemporaryFile(_HELD, "w+", encoding="utf-8", newline="\n")  # noqa: SIM115
+        self._file = SpooledTemporaryFile(256 * 1024, "w+", encoding="utf-8", newline="\n")  # noqa: SIM115
         self.lines = 0
 
     def __del__(self) -> None:
@@ -219,8 +212,8 @@ class Spool:
                 yield line[:-1]
 
 
-def reads(key: dict[str, Any], text: str) -> bool:
-    return text in _texts(key)
+def reads(key: dict[str, Any], text: str | None) -> bool:
+    return text is None or text in _texts(key)
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -262,13 +255,13 @@ class RowTables:
         self._counts[kind] += 1
         if self._most is not None and self._counts[kind] > self._most:
             return
-        cells = columns()
-        self._columns.setdefault(kind, [self._column(name, at) for at, name in enumerate(cells)])
+        cells, cut = columns(), not self._whole
+        if kind not in self._columns:
+            self._columns[kind] = [
+                Column(printable(name), spare=at * (cut and name.startswith("value.")), cut=cut)
+                for at, name in enumerate(cells)
+            ]
         self._cells[kind].append(json.dumps([tables.cell(value) for value in cells.values()]))
-
-    def _column(self, name: str, at: int) -> Column[str]:
-        spare = at if name.startswith("value.") and not self._whole else 0
-        return Column(printable(name), spare=spare, cut=not self._whole)
 
     def print(self, *, more: bool = False) -> None:
         """Prints each table under its title; `more` is whether there are rows beyond the limit."""
@@ -315,10 +308,6 @@ def diff_verb(
     Prints the counts of all rows, then the rows, decoded and cut as by `show`. Version 0 is the
     empty state.
     """
-
-    def selected(row: ChangedRow) -> bool:
-        return key is None or reads(row.key, key)
-
     requested, spool = diff_state(uri, (older, newer), **where), Spool()
     when = f"between versions {requested.older} and {requested.newer}"
     shown, as_json = RowTables(when, limited=limit is not None), settings().as_json
@@ -330,9 +319,9 @@ def diff_verb(
             shown.add(row, partial(_changed_columns, row))
 
     with work_done("comparing"):
-        diff = requested.compare(selected, limit, workers=workers, into=add)
+        diff = requested.compare(lambda row: reads(row.key, key), limit, workers=workers, into=add)
     if as_json:
-        print_rows(headed(diff_json(diff), uri), map(json.loads, spool))
+        print_rows({"checkpoint": uri, **diff_json(diff)}, map(json.loads, spool))
         return
     tables.print_line(f"from version {diff.older} to version {diff.newer}")
     _print_counts(diff)

@@ -9,7 +9,7 @@ from rich.filesize import decimal
 
 from statemaint.cli import tables
 from statemaint.cli.fleet import Fleet, Row, of_many
-from statemaint.cli.options import NUMBER, as_json, uri, workers_flag
+from statemaint.cli.options import NUMBER, as_json, partition_flag, store_flag, uri, workers_flag
 from statemaint.cli.output import Json, print_result, settings
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, number
@@ -22,8 +22,8 @@ from statemaint.wording import counted, printable
 @click.command("stats")
 @uri
 @click.option("--operator", type=NUMBER, help="Default: all.")
-@click.option("--partition", type=NUMBER, help="Default: all.")
-@click.option("--store", metavar="NAME", help="Default: all.")
+@partition_flag
+@store_flag
 @click.option(
     "--since", type=NUMBER, help="First version of the changes; default: the oldest in the log."
 )

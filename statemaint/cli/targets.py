@@ -83,7 +83,7 @@ class CheckpointName(click.ParamType):  # type: ignore[type-arg]  # generic only
         A file that cannot be read has no names: the verb reports its fault.
         """
         del param
-        from statemaint.queries.reader import read_queries  # noqa: PLC0415 -- loads pydantic
+        from statemaint.queries.reading import read_queries  # noqa: PLC0415 -- loads pydantic
 
         names: list[str] = []
         if path := _queries_file(ctx):
@@ -123,7 +123,7 @@ def _is_address(text: str) -> bool:
 
 def _named(name: str, path: str, reading: "QueriesReading | None" = None) -> Address:
     from statemaint.queries.problems import InvalidQueriesError  # noqa: PLC0415 -- loads pydantic
-    from statemaint.queries.reader import read_queries  # noqa: PLC0415 -- loads pydantic
+    from statemaint.queries.reading import read_queries  # noqa: PLC0415 -- loads pydantic
 
     reading = reading or read_queries(path)
     if name not in reading.queries:
@@ -151,7 +151,7 @@ def of_queries(
 
     Without a tag it is all of them, if the file was given by `--queries`.
     """
-    from statemaint.queries.reader import read_queries  # noqa: PLC0415 -- loads pydantic
+    from statemaint.queries.reading import read_queries  # noqa: PLC0415 -- loads pydantic
 
     wanted, path = {*tags}, _queries_file(ctx)
     if path is None or not (wanted or ctx.meta.get(_KEY)):

@@ -55,13 +55,16 @@ def some_time(value: float) -> float:
     raise ValueError("must be longer than 0s")
 
 
+def without_secret(text: str, instead: str) -> str:
+    if has_secret(text):
+        raise ValueError(f"the address has a secret in it, which would be shown; give it {instead}")
+    return text
+
+
 def absolute_address(checkpoint: str) -> str:
     """Returns the address of a checkpoint that means the same on every worker."""
-    if has_secret(checkpoint):
-        raise ValueError(
-            "the address has a secret in it, which would be shown; give it without, and the "
-            "credentials in an Airflow connection or where boto3 or Hadoop look for them"
-        )
+    where = "in an Airflow connection or where boto3 or Hadoop look for them"
+    without_secret(checkpoint, f"without, and the credentials {where}")
     if "://" in checkpoint or checkpoint.startswith(("file:", "/")):
         return checkpoint
     raise ValueError(
@@ -148,8 +151,7 @@ def valid_connection(connection: str) -> str:
 
 
 def valid_asset(asset: str) -> str:
-    if has_secret(asset):
-        raise ValueError("the address has a secret in it, which would be shown; give it without")
+    without_secret(asset, "without")
     if urlsplit(asset).scheme == "airflow":
         raise ValueError(f"Airflow keeps the scheme of {asset} for itself; give another Asset")
     return asset
@@ -162,11 +164,7 @@ def valid_callable(path: str) -> str:
 
 
 def open_argument(value: object) -> object:
-    if isinstance(value, str) and has_secret(value):
-        raise ValueError(
-            "the address has a secret in it, which would be shown; give it in an Airflow connection"
-        )
-    return value
+    return without_secret(value, "in an Airflow connection") if isinstance(value, str) else value
 
 
 def spark_setting(value: object) -> str:
