@@ -20,8 +20,8 @@ from statemaint.cli.options import (
     workers_flag,
 )
 from statemaint.cli.output import Json, print_findings, print_result, tell
-from statemaint.cli.plan import print_plan, why_nothing_deleted
 from statemaint.cli.progress import actions_done
+from statemaint.cli.scan import print_plan, why_nothing_deleted
 from statemaint.cli.tables import BAD, GOOD, WARNING, Column, files_of, lasting, number
 from statemaint.cli.targets import Address, CheckpointName, of_queries
 from statemaint.errors import ConfigError, NotACheckpointError

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -53,6 +53,35 @@ def in_force(current: Settings) -> Iterator[None]:
         yield
     finally:
         _CURRENT.reset(before)
+
+
+_RESULTS = (0, 3, 6)
+"""The exit codes of a verb that has printed its result."""
+
+
+@contextmanager
+def output_to(file: str | None, *, flag: str = "--output") -> Iterator[None]:
+    """Redirects stdout to a file that is created, or replaced, once the result is complete."""
+    if file is None:
+        yield
+        return
+    path = Path(file)
+    temp = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        stream = temp.open("w", encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise ConfigError(f"{flag} {file}: {error.strerror}") from error
+    try:
+        with stream, redirect_stdout(stream):
+            yield
+    except SystemExit as end:
+        if end.code in _RESULTS:
+            temp.replace(path)
+        raise
+    else:
+        temp.replace(path)
+    finally:
+        temp.unlink(missing_ok=True)
 
 
 class _Stdout:
