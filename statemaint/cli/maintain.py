@@ -9,16 +9,9 @@ import click
 from rich.filesize import decimal
 from rich.text import Text
 
+from statemaint.cli import options as flags
 from statemaint.cli import tables
 from statemaint.cli.fleet import Fleet, Row, below_folder, end_with_many
-from statemaint.cli.options import (
-    as_json,
-    policy_flags,
-    publish_flag,
-    publishing,
-    scope_flags,
-    workers_flag,
-)
 from statemaint.cli.output import Json, print_findings, print_result, tell
 from statemaint.cli.progress import actions_done
 from statemaint.cli.scan import print_plan, why_nothing_deleted
@@ -48,19 +41,19 @@ from statemaint.wording import command, counted
     metavar="TAG",
     help="Maintain the enabled queries with this tag in the queries file; repeatable.",
 )
-@policy_flags
-@scope_flags
+@flags.policy_flags
+@flags.scope_flags
 @click.option("--dry-run", is_flag=True, help="Report what a run would do; write nothing.")
 @click.option(
     "--detail",
     type=click.Choice(["query", "partition"]),
     help="Whether the run's record has each partition.  [default: the queries file's, or query]",
 )
-@publish_flag
+@flags.publish_flag
 @click.option("--push", metavar="URL", help="Push the metrics of each checkpoint to a Pushgateway.")
 @click.option("--record", is_flag=True, hidden=True, help="No effect: every run is recorded.")
-@workers_flag
-@as_json
+@flags.workers_flag
+@flags.as_json
 def maintain_verb(
     uri: tuple[Address, ...],
     *,
@@ -105,7 +98,7 @@ def _maintained(  # noqa: PLR0913 -- as of the verb
 ) -> Report:
     storage, every_unit = open_storage(uri), (detail or uri.detail) == "partition"
     wanted = not dry_run and (publish or push is not None)
-    with publishing(uri, storage, wanted=wanted, push=push):
+    with flags.publishing(uri, storage, wanted=wanted, push=push):
         work = partial(maintain, storage, policy(uri), request=request, dry_run=dry_run, **options)
         if dry_run:
             return work()

@@ -12,15 +12,7 @@ from statemaint.cli.tables import Column, number
 from statemaint.maintain.runs import list_runs
 from statemaint.maintain.trend import read_trend
 from statemaint.model.policy import Policy, duration
-from statemaint.plan.backtest import (
-    PastBatches,
-    PastRuns,
-    Trial,
-    back_test,
-    candidates,
-    history_of,
-    recommended,
-)
+from statemaint.plan import backtest
 from statemaint.plan.restart_limit import forecast_of
 from statemaint.planning import scan_checkpoint
 from statemaint.scan.record_size import with_record_size
@@ -63,13 +55,15 @@ def policy_verb(
     """
     storage = ReadOnly(open_storage(uri))
     ends = [point.time for point in read_trend(storage).points if not point.span]
-    ledger = PastRuns.of(list_runs(storage), ends)
+    ledger = backtest.PastRuns.of(list_runs(storage), ends)
     every = every or ledger.every or _HOUR
     checkpoint = with_record_size(storage, scan_checkpoint(storage))
-    history = history_of(checkpoint, forecast_of(checkpoint, policy))
-    tried = candidates(history, policy) if history else ()
-    trials = [back_test(history, each, every=every, days=days) for each in tried if history]
-    best = recommended(trials, policy.restart_within) if trials else None
+    history = backtest.history_of(checkpoint, forecast_of(checkpoint, policy))
+    tried = backtest.candidates(history, policy) if history else ()
+    trials = [
+        backtest.back_test(history, each, every=every, days=days) for each in tried if history
+    ]
+    best = backtest.recommended(trials, policy.restart_within) if trials else None
     print_result(
         lambda: {
             "checkpoint": checkpoint.root,
@@ -85,7 +79,7 @@ def policy_verb(
     )
 
 
-def _trial_json(trial: Trial, price: float | None) -> Json:
+def _trial_json(trial: backtest.Trial, price: float | None) -> Json:
     return {
         "policy": asdict(trial.policy),
         "snapshots_written": trial.snapshots,
@@ -96,17 +90,17 @@ def _trial_json(trial: Trial, price: float | None) -> Json:
     }
 
 
-def _cost(trial: Trial, price: float) -> float:
+def _cost(trial: backtest.Trial, price: float) -> float:
     return round(price * trial.requests / 1e6, 2)
 
 
 def _print(  # noqa: PLR0913, PLR0917 -- what it shows
-    history: PastBatches | None,
-    trials: list[Trial],
-    best: Trial | None,
+    history: backtest.PastBatches | None,
+    trials: list[backtest.Trial],
+    best: backtest.Trial | None,
     days: int,
     every: float,
-    ledger: PastRuns,
+    ledger: backtest.PastRuns,
     price: float | None,
 ) -> None:
     if history is None:
@@ -134,7 +128,7 @@ def _print(  # noqa: PLR0913, PLR0917 -- what it shows
     tables.print_line(f"recommended  {best.setting}{saved}")
 
 
-_COLUMNS: tuple[Column[Trial], ...] = (
+_COLUMNS: tuple[Column[backtest.Trial], ...] = (
     Column("setting", lambda row: row.setting),
     number("snapshots", lambda row: f"{row.snapshots:,}", 2),
     number("written", lambda row: decimal(row.written)),

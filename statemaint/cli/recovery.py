@@ -9,18 +9,8 @@ from typing import IO, Any, NoReturn
 import click
 from rich.filesize import decimal
 
+from statemaint.cli import options as flags
 from statemaint.cli.maintain import end_with_report
-from statemaint.cli.options import (
-    DURATION,
-    NUMBER,
-    Command,
-    as_json,
-    publish_flag,
-    publishing,
-    uri,
-    with_options,
-    workers_flag,
-)
 from statemaint.cli.output import MOST_LINES, note, print_json, print_lines, settings
 from statemaint.cli.progress import actions_done, work_done
 from statemaint.cli.runs import end_with_undone
@@ -125,17 +115,19 @@ def _proofs(plan: RecoveryPlan) -> Iterator[str]:
             yield f"proof     {step.store}: {of} has {has}"
 
 
-def _recovery_flags(command: Command) -> Command:
+def _recovery_flags(command: flags.Command) -> flags.Command:
     shown = "Carry it out; without this flag nothing is written."
     trash = "Keep removed files in the trash this long, for `statemaint undo`.  [default: 30d]"
     month = 30 * 24 * 3600.0  # longer than `maintain`'s: of a recovery `undo` matters most
     apply_flag = click.option("--apply", is_flag=True, help=shown)
-    trash_flag = click.option("--trash-for", type=DURATION, default=month, help=trash)
-    return with_options(command, [apply_flag, trash_flag, publish_flag, workers_flag, as_json])
+    trash_flag = click.option("--trash-for", type=flags.DURATION, default=month, help=trash)
+    return flags.with_options(
+        command, [apply_flag, trash_flag, flags.publish_flag, flags.workers_flag, flags.as_json]
+    )
 
 
 @click.command("repair")
-@uri
+@flags.uri
 @_recovery_flags
 def repair_verb(uri: Address, **options: Any) -> None:
     """Show which damage can be repaired, with a proof for each step, or repair it (--apply).
@@ -150,11 +142,11 @@ def repair_verb(uri: Address, **options: Any) -> None:
 
 
 @click.command("rollback")
-@uri
+@flags.uri
 @click.option(
     "--to-batch",
     "batch",
-    type=NUMBER,
+    type=flags.NUMBER,
     required=True,
     help="The batch to roll back to; `statemaint doctor` lists the batches that load.",
 )
@@ -186,7 +178,7 @@ def _end_with_recovery(  # noqa: PLR0913 -- as of the verbs
     storage = open_storage(uri)
     if apply:
         work = partial(carry_out, storage, trash_for=trash_for, workers=workers)
-        with publishing(uri, storage, wanted=publish), work_done(doing):
+        with flags.publishing(uri, storage, wanted=publish), work_done(doing):
             done = recorded_recovery(storage, work)
         _end_with_result(done)
     with work_done("planning"):
@@ -205,8 +197,8 @@ def _end_with_recovery(  # noqa: PLR0913 -- as of the verbs
 @click.option(
     "--at", metavar="URI", help="Address of the checkpoint; default: the one in the plan."
 )
-@workers_flag
-@as_json
+@flags.workers_flag
+@flags.as_json
 def apply_verb(plan_file: IO[bytes], at: str | None, *, workers: Workers) -> None:
     """Carry out exactly what `plan`, `repair`, `rollback` or `undo --dry-run` printed, or refuse.
 

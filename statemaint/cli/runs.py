@@ -12,16 +12,8 @@ from typing import Any, NoReturn
 import click
 from rich.filesize import decimal
 
+from statemaint.cli import options as flags
 from statemaint.cli import tables
-from statemaint.cli.options import (
-    DURATION,
-    NUMBER,
-    as_json,
-    as_json_or_lines,
-    publish_flag,
-    publishing,
-    uri,
-)
 from statemaint.cli.output import MOST_LINES, print_json, print_result, settings
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, files_of, lasting, number
@@ -41,9 +33,9 @@ from statemaint.wording import command, counted, moment
 
 
 @click.command("runs")
-@uri
+@flags.uri
 @click.argument("run", metavar="[RUN]", required=False)
-@as_json_or_lines
+@flags.as_json_or_lines
 def runs_verb(uri: str, run: str | None) -> None:
     """List the runs that changed a checkpoint, the newest first, and which were undone.
 
@@ -160,11 +152,11 @@ _COLUMNS: tuple[Column[Run], ...] = (
 
 
 @click.command("undo")
-@uri
+@flags.uri
 @click.argument("run", metavar="RUN")
 @click.option("--dry-run", is_flag=True, help="Show what would come back; write nothing.")
-@publish_flag
-@as_json
+@flags.publish_flag
+@flags.as_json
 def undo_verb(uri: Address, run: str, *, dry_run: bool, publish: bool) -> None:
     """Restore the files that a run moved to the trash, if they still fit.
 
@@ -182,7 +174,7 @@ def undo_verb(uri: Address, run: str, *, dry_run: bool, publish: bool) -> None:
         plan = plan_undo(storage, run)
         print_result(lambda: undo_plan_json(plan), lambda: _print_plan(plan))
         _end_with_left(plan.left)
-    with publishing(uri, storage, wanted=publish), work_done("restoring"):
+    with flags.publishing(uri, storage, wanted=publish), work_done("restoring"):
         undone = recorded_recovery(storage, partial(undo, storage, run))
     end_with_undone(undone, storage.root)
 
@@ -225,13 +217,17 @@ def _end_with_left(reasons: Mapping[str, str]) -> NoReturn:
 
 
 @click.command("pin")
-@uri
-@click.option("--batch", type=NUMBER, required=True, help="A batch of the commit log.")
+@flags.uri
+@click.option("--batch", type=flags.NUMBER, required=True, help="A batch of the commit log.")
 @click.option(
-    "--for", "for_seconds", type=DURATION, required=True, help="How long, such as 7d; at most 90d."
+    "--for",
+    "for_seconds",
+    type=flags.DURATION,
+    required=True,
+    help="How long, such as 7d; at most 90d.",
 )
 @click.option("--note", metavar="TEXT", help="Why, for the readers of `statemaint pins`.")
-@as_json
+@flags.as_json
 def pin_verb(uri: str, *, batch: int, for_seconds: float, note: str | None) -> None:
     """Keep maintenance from deleting what a batch needs, for a while.
 
@@ -254,9 +250,9 @@ def pin_verb(uri: str, *, batch: int, for_seconds: float, note: str | None) -> N
 
 
 @click.command("pins")
-@uri
+@flags.uri
 @click.option("--end", "ended", metavar="ID", help="End this pin instead.")
-@as_json_or_lines
+@flags.as_json_or_lines
 def pins_verb(uri: str, *, ended: str | None) -> None:
     """List the pins of a checkpoint: the batches that maintenance keeps, and until when.
 

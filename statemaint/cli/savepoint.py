@@ -12,18 +12,8 @@ import click
 from rich.filesize import decimal
 from rich.text import Text
 
+from statemaint.cli import options as flags
 from statemaint.cli import tables
-from statemaint.cli.options import (
-    NUMBER,
-    SIZE,
-    Command,
-    Parsed,
-    as_json,
-    publish_flag,
-    publishing,
-    uri,
-    workers_flag,
-)
 from statemaint.cli.output import Json, note, print_json, print_lines, settings
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import BAD, Column, number, print_table, rows_of
@@ -43,10 +33,12 @@ from statemaint.storage import open_storage
 from statemaint.wording import counted, moment, printable
 
 
-def shape_flags(command: Command) -> Command:
+def shape_flags(command: flags.Command) -> flags.Command:
     """Adds the flags of another shape, and passes the verb one `shape`."""
 
-    @click.option("--partitions", type=NUMBER, metavar="M", help="Another number of partitions.")
+    @click.option(
+        "--partitions", type=flags.NUMBER, metavar="M", help="Another number of partitions."
+    )
     @click.option("--provider", type=click.Choice([*PROVIDERS]), help="Another state store.")
     @click.option("--ids", type=click.Choice(["v1", "v2"]), help="With unique ids (v2) or without.")
     @click.option("--codec", type=click.Choice([*COMPRESSIONS]), help="Another compression.")
@@ -61,9 +53,9 @@ def shape_flags(command: Command) -> Command:
 
 
 @click.command("savepoint")
-@uri
+@flags.uri
 @click.argument("dest", metavar="[DEST]", required=False)
-@click.option("--batch", type=NUMBER, help="A committed batch.  [default: the newest]")
+@click.option("--batch", type=flags.NUMBER, help="A committed batch.  [default: the newest]")
 @click.option(
     "--new-id", is_flag=True, help="Give the query that starts from it an id of its own, as a fork."
 )
@@ -83,14 +75,14 @@ def shape_flags(command: Command) -> Command:
 @click.option("--dry-run", is_flag=True, help="Report what would be saved; write nothing.")
 @click.option(
     "--partition-size",
-    type=SIZE,
+    type=flags.SIZE,
     metavar="SIZE",
     help="With --dry-run, suggest the number of partitions that have so many bytes of rows on "
     "average, such as 200MB; it reads the whole state.",
 )
-@publish_flag
-@workers_flag
-@as_json
+@flags.publish_flag
+@flags.workers_flag
+@flags.as_json
 def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
     uri: Address,
     dest: str | None,
@@ -117,7 +109,7 @@ def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
     if dest is None:
         dest, batch = _of_queries_file(uri, batch)
     source = open_storage(uri)
-    with publishing(uri, source, wanted=publish), work_done("saving"):
+    with flags.publishing(uri, source, wanted=publish), work_done("saving"):
         report = savepoint(
             source,
             open_storage(dest),
@@ -236,14 +228,14 @@ _DAY = 86400.0
 @click.argument("uri", metavar="DEST", type=CheckpointName())
 @click.option(
     "--keep",
-    type=Parsed("rules", parse_rules),
+    type=flags.Parsed("rules", parse_rules),
     metavar="RULES",
     help="What to keep of each query, such as last=7,weekly=4; daily and monthly as well.",
 )
 @click.option(
     "--delete", is_flag=True, help="Delete the others; without this flag nothing is deleted."
 )
-@as_json
+@flags.as_json
 def savepoints_verb(uri: Address, *, keep: KeepRules | None, delete: bool) -> None:
     """List the savepoints below a folder, up to three folders deep, and which of them expire.
 

@@ -14,15 +14,8 @@ from typing import Any
 
 import click
 
+from statemaint.cli import options as flags
 from statemaint.cli import tables
-from statemaint.cli.options import (
-    NUMBER,
-    as_json_or_lines,
-    family_flags,
-    key_flag,
-    uri,
-    workers_flag,
-)
 from statemaint.cli.output import Json, print_pieces, print_rows, settings
 from statemaint.cli.parquet import write_parquet
 from statemaint.cli.progress import work_done
@@ -38,10 +31,10 @@ from statemaint.workers import Workers
 
 
 @click.command("show")
-@uri
-@family_flags
+@flags.uri
+@flags.family_flags
 @click.option("--version", "version", type=click.IntRange(min=1), help="Default: the newest.")
-@key_flag
+@flags.key_flag
 @click.option("--limit", type=click.IntRange(min=1), help="Maximum number of rows.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @click.option(
@@ -51,8 +44,8 @@ from statemaint.workers import Workers
     help="As a table, which is the default; as --csv; or as a Parquet file, with --output, of one "
     "store or family.",
 )
-@workers_flag
-@as_json_or_lines
+@flags.workers_flag
+@flags.as_json_or_lines
 def show_verb(
     uri: str,
     *,
@@ -283,16 +276,20 @@ def _counted(lines: int, *, more: bool) -> str:
 
 
 @click.command("diff")
-@uri
-@family_flags
-@click.option("--from", "older", type=NUMBER, help="Older version; default: the one before --to.")
+@flags.uri
+@flags.family_flags
+@click.option(
+    "--from", "older", type=flags.NUMBER, help="Older version; default: the one before --to."
+)
 @click.option(
     "--to", "newer", type=click.IntRange(min=1), help="Newer version; default: the newest."
 )
-@key_flag
-@click.option("--limit", type=NUMBER, help="Maximum number of rows; the counts always cover all.")
-@workers_flag
-@as_json_or_lines
+@flags.key_flag
+@click.option(
+    "--limit", type=flags.NUMBER, help="Maximum number of rows; the counts always cover all."
+)
+@flags.workers_flag
+@flags.as_json_or_lines
 def diff_verb(
     uri: str,
     *,

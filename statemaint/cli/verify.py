@@ -7,16 +7,9 @@ import click
 from rich.text import Text
 
 from statemaint.audit import Verification, digest_stores, verify
+from statemaint.cli import options as flags
 from statemaint.cli import tables
 from statemaint.cli.fleet import Fleet, Row, of_many
-from statemaint.cli.options import (
-    SHARE,
-    as_json_or_lines,
-    publish_flag,
-    publishing,
-    uri,
-    workers_flag,
-)
 from statemaint.cli.output import Json, end_with, print_result, settings
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, number
@@ -32,7 +25,7 @@ from statemaint.workers import Workers
 
 
 @click.command("verify")
-@uri
+@flags.uri
 @click.option(
     "--deep",
     is_flag=True,
@@ -40,13 +33,13 @@ from statemaint.workers import Workers
 )
 @click.option(
     "--sample",
-    type=SHARE,
+    type=flags.SHARE,
     metavar="N/T",
     help="Check only the N-th of T shares of the partitions; T runs cover all of them.",
 )
-@publish_flag
-@workers_flag
-@as_json_or_lines
+@flags.publish_flag
+@flags.workers_flag
+@flags.as_json_or_lines
 @of_many(lambda: FLEET)
 def verify_verb(uri: Address, *, deep: bool, publish: bool, **options: Any) -> None:
     """Check every file that a retained version of any store needs.
@@ -55,7 +48,7 @@ def verify_verb(uri: Address, *, deep: bool, publish: bool, **options: Any) -> N
     covers. A change inside a file is found by --deep only.
     """
     storage = open_storage(uri)
-    with publishing(uri, storage, wanted=publish), work_done("verifying"):
+    with flags.publishing(uri, storage, wanted=publish), work_done("verifying"):
         verification = _verified(storage, deep=deep, **options)
     print_result(
         lambda: verify_json(verification),
@@ -127,10 +120,10 @@ FLEET: Fleet = Fleet(
 
 
 @click.command("digest")
-@uri
+@flags.uri
 @click.option("--version", "version", type=click.IntRange(min=1), help="Default: the newest.")
-@workers_flag
-@as_json_or_lines
+@flags.workers_flag
+@flags.as_json_or_lines
 def digest_verb(uri: str, *, version: int | None, workers: Workers) -> None:
     """Print the row count and an order-independent digest of each store at a version.
 
