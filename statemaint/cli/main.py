@@ -1,5 +1,6 @@
 """The program `statemaint`. Results go to stdout, everything else to stderr."""
 
+import io
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -25,7 +26,6 @@ from statemaint.cli.output import (
     line_of,
     log,
     output_to,
-    print_anything,
 )
 from statemaint.cli.targets import explained, queries_option
 from statemaint.errors import ConfigError, NotACheckpointError, WrongKindError
@@ -96,17 +96,6 @@ EXAMPLES = _examples()
 """The examples of each verb: why, and the command."""
 _OF_QUERIES = ("exporter", "queries")
 """The verbs that read the queries file and take no checkpoint."""
-
-
-def add_common(verb: click.Command) -> click.Command:
-    """Adds the common flags to a verb."""
-    if verb.callback:
-        verb.callback = _with_common(verb.callback)
-    reads = any(param.name == "uri" for param in verb.params) or verb.name in _OF_QUERIES
-    verb.params += [*([queries_option()] if reads else []), *_options()]
-    lines = [f"  # {why}\n  {command}" for why, command in EXAMPLES.get(verb.name or "", [])]
-    verb.epilog = "\n".join(("\b", "Examples:", *lines))
-    return verb
 
 
 def _with_common(work: Callable[..., None]) -> Callable[..., None]:
@@ -182,28 +171,33 @@ GROUPS = {
     "Many queries": ("queries", "exporter", "completion"),
 }
 """The verbs as `--help` lists them."""
-_ELSEWHERE = {
-    "apply": "recovery",
-    "completion": "main",
-    "diff": "show",
-    "digest": "verify",
-    "exporter": "queries",
-    "pin": "runs",
-    "pins": "runs",
-    "plan": "scan",
-    "repair": "recovery",
-    "rollback": "recovery",
-    "savepoints": "savepoint",
-    "undo": "runs",
+_MODULES = {
+    "main": ("completion",),
+    "queries": ("exporter",),
+    "recovery": ("apply", "repair", "rollback"),
+    "runs": ("pin", "pins", "undo"),
+    "savepoint": ("savepoints",),
+    "scan": ("plan",),
+    "show": ("diff",),
+    "verify": ("digest",),
 }
+_ELSEWHERE = {verb: module for module, verbs in _MODULES.items() for verb in verbs}
 VERBS = {verb: _ELSEWHERE.get(verb, verb) for verb in sorted(chain(*GROUPS.values()))}
 """The verbs, each with the module that has its command `<verb>_verb`."""
 
 
 @cache
 def _verb(name: str) -> click.Command:
+    """Returns a verb with the common flags."""
     module = import_module(f"statemaint.cli.{VERBS[name]}")
-    return add_common(getattr(module, f"{name}_verb"))
+    verb: click.Command = getattr(module, f"{name}_verb")
+    if verb.callback:
+        verb.callback = _with_common(verb.callback)
+    reads = any(param.name == "uri" for param in verb.params) or name in _OF_QUERIES
+    verb.params += [*([queries_option()] if reads else []), *_options()]
+    lines = [f"  # {why}\n  {command}" for why, command in EXAMPLES[name]]
+    verb.epilog = "\n".join(("\b", "Examples:", *lines))
+    return verb
 
 
 class _Verbs(click.Group):
@@ -214,13 +208,11 @@ class _Verbs(click.Group):
         return [*VERBS]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
         for group, names in GROUPS.items():
-            verbs = ((name, self.get_command(ctx, name)) for name in names)
             widest = formatter.width - max(map(len, VERBS)) - 6
             with formatter.section(group):
-                formatter.write_dl(
-                    [(name, verb.get_short_help_str(widest)) for name, verb in verbs if verb]
-                )
+                formatter.write_dl([(it, _verb(it).get_short_help_str(widest)) for it in names])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
@@ -267,7 +259,8 @@ def run(command: click.Command, name: str) -> None:
     """Runs a program; any error becomes one line on stderr and an exit code."""
     STDOUT.begun = False
     for stream in (sys.stdout, sys.stderr):
-        print_anything(stream)
+        if isinstance(stream, io.TextIOWrapper):  # characters that its encoding lacks: \\u...
+            stream.reconfigure(errors="backslashreplace")
     try:
         command(standalone_mode=False, prog_name=name)
         sys.stdout.flush()

@@ -3,7 +3,6 @@
 Results go to stdout, findings and other messages to stderr and the log file.
 """
 
-import io
 import json
 import os
 import sys
@@ -16,7 +15,7 @@ from errno import EDQUOT, EFBIG, EIO, ENOSPC
 from itertools import chain
 from json.encoder import encode_basestring_ascii
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn
 
 import click
 
@@ -124,12 +123,6 @@ _NEXT = {
     "SUPERSEDED": "plan again",
     "INTERRUPTED": "run again to continue",
 }
-
-
-def print_anything(stream: TextIO) -> None:
-    r"""Makes a stream print characters that its encoding lacks as `\\u...` instead of failing."""
-    if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(errors="backslashreplace")
 
 
 def end_with_error(error: BaseException) -> NoReturn:

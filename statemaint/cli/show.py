@@ -1,7 +1,6 @@
 """`show` prints rows of state at a version; `diff` compares those of two versions."""
 
 import csv
-import io
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -10,6 +9,7 @@ from dataclasses import asdict
 from functools import partial
 from itertools import chain, islice
 from tempfile import SpooledTemporaryFile
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -159,14 +159,11 @@ def _csv(selection: StateSelection, selected: Iterable[StateRow]) -> Iterator[st
         names, lines = dict.fromkeys(first), chain((first,), lines)
     if not names:
         return
-    text = io.StringIO()
-    writer = csv.DictWriter(text, names, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    for line in lines:
-        writer.writerow(line)
-        yield text.getvalue()
-        text.seek(0)
-        text.truncate()
+    # Each line is what the writer's "file" returns for it.
+    returned: Any = SimpleNamespace(write=str)
+    writer = csv.DictWriter(returned, names, extrasaction="ignore", lineterminator="\n")
+    yield writer.writeheader()
+    yield from map(writer.writerow, lines)
 
 
 def _csv_cells(row: StateRow) -> dict[str, Any]:
