@@ -69,12 +69,10 @@ def below_folder(uri: str) -> list[Address]:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """The reading of one checkpoint: its row and findings, or the error that prevented it."""
-
     uri: Address
     row: Json | None
     findings: tuple[Finding, ...] = ()
-    error: StatemaintError | None = None
+    error: StatemaintError | None = None  # that prevented it
 
     @property
     def name(self) -> str | None:

@@ -68,7 +68,6 @@ def with_options(command: Command, options: Iterable[Callable[[Command], Command
 
 
 def as_json_or_lines(command: Command) -> Command:
-    """Adds `--json` and `--json-lines`."""
     shown = "Print JSON as lines: the document without its list, then each element of the list."
     return as_json(click.option("--json-lines", is_flag=True, help=shown)(command))
 
@@ -186,7 +185,6 @@ def scope_flags(command: Command) -> Command:
 
 
 def family_flags(command: Command) -> Command:
-    """Adds the flags that choose a column family."""
     shown = "Column family; Spark's internal families must be named."
     family = click.option("--family", metavar="NAME", help=shown)
     return with_options(command, (operator_flag, partition_flag, store_flag, family))

@@ -125,7 +125,6 @@ def work_done(label: str) -> Iterator[None]:
 @contextmanager
 def actions_done() -> "Iterator[Callable[[Outcome, Plan], None]]":
     """Yields a function that takes each outcome of a run, and shows the progress of the run."""
-
     with closing(Meter("maintaining")) as meter:
 
         def advance(outcome: "Outcome", plan: "Plan") -> None:

@@ -93,7 +93,6 @@ def show_verb(
 
 
 def _form(form: str | None, *, as_csv: bool) -> str:
-    """Returns the form of the output, after a check that the flags agree."""
     flag = "--csv" if as_csv else f"--format {form}"
     if as_csv and form not in (None, "csv"):
         raise click.UsageError(f"--csv and --format {form} are mutually exclusive")

@@ -146,7 +146,6 @@ def print_line(text: Cell, *, wrap: bool = True) -> None:
 
 
 def print_lines(lines: Iterable[Cell]) -> None:
-    """Prints lines that are not wrapped."""
     for line in lines:
         print_line(line, wrap=False)
 
