@@ -53,18 +53,14 @@ def of_many(fleet: Callable[[], Fleet]) -> Callable[[Callable[..., None]], Calla
             try:
                 verb(uri, **options)
             except NotACheckpointError:
-                below = below_folder(uri)
+                below = checkpoints_below(uri) if folders_in(uri) else ()
                 if not below:
                     raise
-                end_with_many(uri, below, fleet(), options)
+                end_with_many(uri, [*map(Address, below)], fleet(), options)
 
         return with_many
 
     return wrapped
-
-
-def below_folder(uri: str) -> list[Address]:
-    return [*map(Address, checkpoints_below(uri) if folders_in(uri) else [])]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ from rich.text import Text
 
 from statemaint.cli import options as flags
 from statemaint.cli import tables
-from statemaint.cli.fleet import Fleet, Row, below_folder, end_with_many
+from statemaint.cli.fleet import Fleet, Row, end_with_many, of_many
 from statemaint.cli.output import Json, print_findings, print_result, tell
 from statemaint.cli.progress import actions_done
 from statemaint.cli.scan import print_plan, why_nothing_deleted
 from statemaint.cli.tables import BAD, GOOD, WARNING, Column, files_of, lasting, number
 from statemaint.cli.targets import Address, CheckpointName, of_queries
-from statemaint.errors import ConfigError, NotACheckpointError
+from statemaint.errors import ConfigError
 from statemaint.maintain import maintain
 from statemaint.maintain.record import recorded
 from statemaint.model.checkpoint import Store
@@ -55,11 +55,7 @@ from statemaint.wording import command, counted
 @flags.workers_flag
 @flags.as_json
 def maintain_verb(
-    uri: tuple[Address, ...],
-    *,
-    tags: tuple[str, ...],
-    record: bool,
-    **options: Any,
+    uri: tuple[Address, ...], *, tags: tuple[str, ...], record: bool, **options: Any
 ) -> None:
     """Write snapshots for long chains, delete files that no retained version needs, and report.
 
@@ -68,14 +64,7 @@ def maintain_verb(
     """
     del record
     if len(uri) == 1 and not tags:
-        try:
-            with actions_done() as advance:
-                report = _maintained(uri[0], on_outcome=advance, **options)
-        except NotACheckpointError:
-            if below := below_folder(uri[0]):
-                end_with_many(uri[0], below, FLEET, options)
-            raise
-        end_with_report(report)
+        _end_with_one(uri[0], **options)
     place, addresses, also = ", ".join(uri), uri, 0
     if tags or not uri:
         place, of_file, problems = of_queries(click.get_current_context(), tags)
@@ -83,6 +72,13 @@ def maintain_verb(
         for problem in problems:
             tell(f"statemaint: {ConfigError.code}: {problem}")
     end_with_many(place, [*dict.fromkeys(addresses)], FLEET, options, also=also)
+
+
+@of_many(lambda: FLEET)
+def _end_with_one(uri: Address, **options: Any) -> NoReturn:
+    with actions_done() as advance:
+        report = _maintained(uri, on_outcome=advance, **options)
+    end_with_report(report)
 
 
 def _maintained(  # noqa: PLR0913 -- as of the verb
@@ -178,13 +174,12 @@ def _print_table(report: Report) -> None:
 
 def _sizes(stores: Sequence[Store], report: Report) -> str:
     plan, forecast = report.plan, report.forecast
-    stored = files_of(
-        sum(len(store.files) for store in stores), sum(store.size for store in stores)
-    )
+    files, size = sum(len(store.files) for store in stores), sum(store.size for store in stores)
     load = forecast.load(stores, plan.target)
     read = files_of(load.total.files, load.total.bytes)
     of_part = " of these stores" if plan.request.is_partial else ""
-    return f"{stored}; a restart{of_part} reads {read}, in {forecast.seconds(load)}"
+    restart = f"a restart{of_part} reads {read}, in {forecast.seconds(load)}"
+    return f"{files_of(files, size)}; {restart}"
 
 
 # The worst first, as their stores.
@@ -194,12 +189,10 @@ _OUTCOMES = {StoreOutcome.HALTED: BAD, StoreOutcome.SKIPPED: WARNING, StoreOutco
 def _summary(report: Report) -> Iterator[str | Text]:
     deleted, trash = report.files_deleted.total(), report.plan.policy.trash_for
     what = "moved to the trash" if trash and deleted else "deleted"
-    yield (
-        f"{counted(report.snapshots_written, 'snapshot')} written "
-        f"({decimal(report.bytes_written)}), "
-        f"{files_of(deleted, report.bytes_deleted)} {what}, "
-        f"{counted(len(report.stores), 'store')} in {lasting(report.seconds)}"
-    )
+    written = f"{counted(report.snapshots_written, 'snapshot')} written"
+    took = f"{counted(len(report.stores), 'store')} in {lasting(report.seconds)}"
+    gone = f"{files_of(deleted, report.bytes_deleted)} {what}"
+    yield f"{written} ({decimal(report.bytes_written)}), {gone}, {took}"
     if report.emptied.files:
         emptied = files_of(report.emptied.files, report.emptied.bytes)
         yield f"{emptied} deleted from the trash, where they had expired"

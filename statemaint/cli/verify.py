@@ -10,7 +10,7 @@ from statemaint.audit import Verification, digest_stores, verify
 from statemaint.cli import options as flags
 from statemaint.cli import tables
 from statemaint.cli.fleet import Fleet, Row, of_many
-from statemaint.cli.output import Json, end_with, print_result, settings
+from statemaint.cli.output import Json, end_with, print_json, settings
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, number
 from statemaint.cli.targets import Address
@@ -50,11 +50,10 @@ def verify_verb(uri: Address, *, deep: bool, publish: bool, **options: Any) -> N
     storage = open_storage(uri)
     with flags.publishing(uri, storage, wanted=publish), work_done("verifying"):
         verification = _verified(storage, deep=deep, **options)
-    print_result(
-        lambda: verify_json(verification),
-        lambda: _print_table(verification, deep=deep),
-        lines="findings",
-    )
+    if settings().as_json:
+        print_json(verify_json(verification), lines="findings")
+    else:
+        _print_table(verification, deep=deep)
     end_with(verification.findings)
 
 
@@ -133,11 +132,22 @@ def digest_verb(uri: str, *, version: int | None, workers: Workers) -> None:
     storage = open_storage(uri)
     with work_done("reading"):
         at, digests = digest_stores(storage, version=version, workers=workers)
-    print_result(
-        lambda: {"checkpoint": storage.root, **digest_json(at, digests)},
-        lambda: _print_digests(at, digests),
-        lines="stores",
-    )
+    if settings().as_json:
+        print_json({"checkpoint": storage.root, **digest_json(at, digests)}, lines="stores")
+        return
+    ordered = [*digests]
+    if len(ordered) > tables.MOST_ROWS and not settings().everything:
+        ordered.sort(key=lambda pair: -pair[1].rows)  # the largest are shown
+    rows = counted(sum(digest.rows for _, digest in ordered), "row")
+    tables.print_line(f"version {at}: {rows} in {counted(len(ordered), 'store')}")
+    tables.print_first(_DIGESTS, ordered, "store")
+
+
+_DIGESTS: tuple[Column[tuple[StoreId, StateDigest]], ...] = (
+    Column("store", lambda pair: tables.short(pair[0])),
+    number("rows", lambda pair: f"{pair[1].rows:,}"),
+    Column("digest", lambda pair: pair[1].digest),
+)
 
 
 def digest_json(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> Json:
@@ -146,17 +156,3 @@ def digest_json(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) ->
         for store, digest in digests
     ]
     return {"version": version, "stores": stores}
-
-
-def _print_digests(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> None:
-    ordered = [*digests]
-    if len(ordered) > tables.MOST_ROWS and not settings().everything:
-        ordered.sort(key=lambda pair: -pair[1].rows)  # the largest are shown
-    rows = counted(sum(digest.rows for _, digest in ordered), "row")
-    tables.print_line(f"version {version}: {rows} in {counted(len(ordered), 'store')}")
-    columns: tuple[Column[tuple[StoreId, StateDigest]], ...] = (
-        Column("store", lambda pair: tables.short(pair[0])),
-        number("rows", lambda pair: f"{pair[1].rows:,}"),
-        Column("digest", lambda pair: pair[1].digest),
-    )
-    tables.print_first(columns, ordered, "store")
