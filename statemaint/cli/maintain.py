@@ -27,7 +27,7 @@ from statemaint.plan.actions import Request
 from statemaint.plan.withheld import by_reason
 from statemaint.report.outcome import StoreOutcome, StoreReport
 from statemaint.report.run import Report
-from statemaint.report.to_json import chain_length, report_json, verdict_json
+from statemaint.report.to_json import chain_length, fields_json, report_json, verdict_json
 from statemaint.storage import open_storage
 from statemaint.wording import command, counted
 
@@ -109,12 +109,10 @@ def _row(uri: Address, **options: Any) -> Row:
     )
     return {
         **verdict_json(report.verdict, Looked.NAMES),
-        "run": report.run,
-        "dry_run": report.dry_run,
+        **fields_json(report, "run dry_run"),
         "stores": len(report.stores),
         "actions": len(report.plan.actions),
-        "snapshots_written": report.snapshots_written,
-        "bytes_written": report.bytes_written,
+        **fields_json(report, "snapshots_written bytes_written"),
         "files_deleted": report.files_deleted.total(),
         "bytes_deleted": report.bytes_deleted,
         "longest_chain_before": before,

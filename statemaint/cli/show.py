@@ -307,7 +307,9 @@ def diff_verb(
 
     def add(row: ChangedRow) -> None:
         if as_json:
-            spool.append(json.dumps(_changed_json(row)))
+            change = {"family": row.family, "change": row.fate.value}
+            values = fields_json(row, "key before after")
+            spool.append(json.dumps({**id_json(row.store), **change, **values}))
         else:
             shown.add(row, partial(_changed_columns, row))
 
@@ -330,11 +332,6 @@ def diff_json(diff: StateDiff) -> Json:
     return {"from": diff.older, "to": diff.newer, "total": total, "stores": stores}
 
 
-def _changed_json(row: ChangedRow) -> Json:
-    change = {"family": row.family, "change": row.fate.value}
-    return {**id_json(row.store), **change, **fields_json(row, "key before after")}
-
-
 def _print_counts(diff: StateDiff) -> None:
     """Prints the counts of all stores; if they exceed a table, those with the most changes."""
     cut = len(diff.stores) > tables.MOST_ROWS and not settings().everything
@@ -351,9 +348,9 @@ def _print_counts(diff: StateDiff) -> None:
         tables.print_line(f"and {counted(more, 'more store')}, also in the total; --all shows them")
 
 
-def _most_first(one: StoreDiff) -> tuple[object, ...]:
-    counts = one.counts
-    return -(counts.added + counts.changed + counts.removed), one.store, one.family or ""
+def _most_first(store: StoreDiff) -> tuple[object, ...]:
+    counts = store.counts
+    return -(counts.added + counts.changed + counts.removed), store.store, store.family or ""
 
 
 def _changed_columns(row: ChangedRow) -> dict[str, Any]:

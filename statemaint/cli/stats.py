@@ -45,8 +45,7 @@ def stats_verb(uri: str, **where: Any) -> None:
 def stats_json(stats: StateStats, checkpoint: str) -> Json:
     return {
         "checkpoint": checkpoint,
-        "version": stats.version,
-        "since": stats.since,
+        **fields_json(stats, "version since"),
         "operators": [
             {
                 "operator": operator.operator,

@@ -212,8 +212,7 @@ def _width(sizes: Sequence[int], kept: Sequence[int]) -> int:
 
 def _cut(cell: Cell, size: int) -> Text:
     text = cell.copy() if isinstance(cell, Text) else Text(cell)
-    if _length(cell) > size:
-        text.truncate(size, overflow="ellipsis")
+    text.truncate(size, overflow="ellipsis")
     return text
 
 
