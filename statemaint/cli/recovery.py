@@ -110,9 +110,9 @@ def _step_line(step: Remove | WriteSnapshot) -> str:
 def _proofs(plan: RecoveryPlan) -> Iterator[str]:
     for step in plan.repairs:
         if proof := step.proof:
-            of = f"version {step.version} {'without them' if step.removes else 'by the log'}"
-            has = f"{counted(proof.rows, 'row')}, digest {proof.digest}"
-            yield f"proof     {step.store}: {of} has {has}"
+            version = f"version {step.version} {'without them' if step.removes else 'by the log'}"
+            rows = f"{counted(proof.rows, 'row')}, digest {proof.digest}"
+            yield f"proof     {step.store}: {version} has {rows}"
 
 
 def _recovery_flags(command: flags.Command) -> flags.Command:

@@ -85,7 +85,8 @@ def show_verb(
             print_pieces(_csv(selection, selected))
         elif settings().as_json:
             rows_json = (
-                {**id_json(row.store), **fields_json(row, "family key value")} for row in selected
+                {**id_json(row.store), "family": row.family, "key": row.key, "value": row.value}
+                for row in selected
             )
             print_rows({"checkpoint": uri, "version": selection.version}, rows_json)
         else:
