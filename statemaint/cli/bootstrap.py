@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import click
 
-from statemaint.cli.options import as_json, operator_flag, uri
+from statemaint.cli.options import POSITIVE, as_json, operator_flag, uri
 from statemaint.cli.output import Json, note, print_json, settings
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, number, print_first, print_lines
@@ -25,7 +26,7 @@ _NAMED = re.compile(r"([^/=]+)=(.+)", re.DOTALL)
 @click.option(
     "--at",
     metavar="BATCH",
-    type=click.IntRange(min=1),
+    type=POSITIVE,
     help="The batch that the rows become: refuse them if the query has committed others since.  "
     "[default: the one after the newest]",
 )
@@ -45,15 +46,8 @@ _NAMED = re.compile(r"([^/=]+)=(.+)", re.DOTALL)
 )
 @click.option("--dry-run", is_flag=True, help="Check everything; write nothing.")
 @as_json
-def bootstrap_verb(  # noqa: PLR0913 -- each is a separate choice
-    uri: Address,
-    files: Sequence[str],
-    *,
-    operator: int,
-    at: int | None,
-    dest: str | None,
-    sink_log: str | None,
-    dry_run: bool,
+def bootstrap_verb(
+    uri: Address, files: Sequence[str], *, dest: str | None, sink_log: str | None, **options: Any
 ) -> None:
     """Put rows of a Parquet file into the state, or remove keys, as one more committed batch.
 
@@ -72,19 +66,18 @@ def bootstrap_verb(  # noqa: PLR0913 -- each is a separate choice
         done = bootstrap(
             storage,
             given,
-            operator=operator,
-            at=at,
             to=open_storage(dest) if dest else None,
             sink=open_storage(sink_log) if sink_log else None,
-            dry_run=dry_run,
+            **options,
         )
     if settings().as_json:
-        print_json({"checkpoint": storage.root, **_json(done, operator, dest)})
+        of = {"checkpoint": storage.root, "savepoint": dest, "operator": options["operator"]}
+        print_json({**of, **_json(done)})
         return
     print_lines(_lines(done, storage.root, dest, sink_log))
     if done.rows:
         print_first(_COLUMNS, [*done.rows.items()], "partition")
-    if dry_run:
+    if not done.run:
         note("nothing was written; leave --dry-run away to write it")
 
 
@@ -99,10 +92,8 @@ def _given(files: Sequence[str]) -> str | dict[str, str]:
     return given
 
 
-def _json(done: Bootstrapped, operator: int, dest: str | None) -> Json:
+def _json(done: Bootstrapped) -> Json:
     return {
-        "savepoint": dest,
-        "operator": operator,
         **fields_json(done, "batch version"),
         "dry_run": not done.run,
         "rows": sum(done.rows.values()),

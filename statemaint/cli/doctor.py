@@ -11,7 +11,7 @@ from rich.filesize import decimal
 from statemaint.audit import Diagnosis, doctor
 from statemaint.cli import tables
 from statemaint.cli.fleet import Fleet, Row, of_many
-from statemaint.cli.options import as_json, uri, workers_flag
+from statemaint.cli.options import POSITIVE, as_json, uri, workers_flag
 from statemaint.cli.output import Json, print_result
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, number
@@ -23,7 +23,6 @@ from statemaint.model.verdict import Looked
 from statemaint.report.to_json import fields_json, findings_json, id_json, verdict_json
 from statemaint.storage import ReadOnly, open_storage
 from statemaint.wording import counted
-from statemaint.workers import Workers
 
 _SHOWN = 3
 """The kinds of damage of which the first finding is shown."""
@@ -35,7 +34,7 @@ _LABEL = 10
 @click.option("--deep", is_flag=True, help="Check as deeply as `verify --deep`.")
 @click.option(
     "--slots",
-    type=click.IntRange(min=1),
+    type=POSITIVE,
     help=f"Total task slots of the executors.  [default: those in the event logs, or {SLOTS}]",
 )
 @click.option(
@@ -58,11 +57,9 @@ def doctor_verb(uri: str, **options: Any) -> None:
     sys.exit(diagnosis.verdict.exit_code)
 
 
-def _diagnosis(
-    uri: str, *, deep: bool, slots: int | None, event_log: str | None, workers: Workers
-) -> Diagnosis:
+def _diagnosis(uri: str, *, event_log: str | None, **options: Any) -> Diagnosis:
     logs = ReadOnly(open_storage(event_log)) if event_log else None
-    return doctor(open_storage(uri), deep=deep, slots=slots, event_logs=logs, workers=workers)
+    return doctor(open_storage(uri), event_logs=logs, **options)
 
 
 def _print(diagnosis: Diagnosis) -> None:

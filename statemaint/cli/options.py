@@ -17,7 +17,7 @@ from statemaint.storage import Storage
 from statemaint.workers import Workers
 
 Command = Callable[..., None]
-NUMBER = click.IntRange(min=0)
+NUMBER, POSITIVE = click.IntRange(min=0), click.IntRange(min=1)
 
 
 class Parsed(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
@@ -78,7 +78,7 @@ def workers_flag(command: Command) -> Command:
     @click.option(
         "--workers",
         "number",
-        type=click.IntRange(min=1),
+        type=POSITIVE,
         help="Number of stores to work on at a time.  "
         "[default: chosen for the storage and the size]",
     )
@@ -166,7 +166,7 @@ def scope_flags(command: Command) -> Command:
     @click.option(
         "--target-version",
         "target",
-        type=click.IntRange(min=1),
+        type=POSITIVE,
         help="Write the snapshot at this committed version instead of the newest.",
     )
     @click.option(

@@ -6,7 +6,7 @@ import click
 from rich.filesize import decimal
 
 from statemaint.cli import tables
-from statemaint.cli.options import DURATION, as_json, policy_flags, uri
+from statemaint.cli.options import DURATION, POSITIVE, as_json, policy_flags, uri
 from statemaint.cli.output import Json, print_result
 from statemaint.cli.tables import Column, number
 from statemaint.maintain.runs import list_runs
@@ -27,7 +27,7 @@ _HOUR = 3600.0
 @policy_flags
 @click.option(
     "--days",
-    type=click.IntRange(min=1),
+    type=POSITIVE,
     default=30,
     show_default=True,
     help="How long the batches of the history are repeated.",

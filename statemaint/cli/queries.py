@@ -61,9 +61,8 @@ def queries_verb(config: tuple[str, ...], what: str) -> None:
     file = queries_file(config)
     reading = read_queries(file)
     queries = dict(sorted(reading.queries.items()))
-    wrong = (
-        reading.problem_of(name, why, "notify", place) for name, place, why in unresolved(queries)
-    )
+    callbacks = unresolved(queries)
+    wrong = (reading.problem_of(name, why, "notify", place) for name, place, why in callbacks)
     problems = in_order((*reading.all_problems, *wrong))
     if settings().as_json:
         print_json(_document(queries, problems))
@@ -79,22 +78,17 @@ def queries_verb(config: tuple[str, ...], what: str) -> None:
 
 
 def _document(queries: Mapping[str, Query], problems: Iterable[Problem]) -> Json:
-    wrong = [
-        {
-            "file": problem.file,
-            "line": problem.line or None,
-            "key": problem.key,
-            "problem": problem.what,
-        }
-        for problem in problems
+    listed = [
+        {"file": wrong.file, "line": wrong.line or None, "key": wrong.key, "problem": wrong.what}
+        for wrong in problems
     ]
     return {
-        "valid": not wrong,
+        "valid": not listed,
         "queries": {name: query.checkpoint for name, query in queries.items()},
         "disabled": [name for name, query in queries.items() if not query.enabled],
         "pools": _used(queries, "pool"),
         "executors": _used(queries, "executor"),
-        "problems": wrong,
+        "problems": listed,
     }
 
 

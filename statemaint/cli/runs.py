@@ -96,12 +96,10 @@ _FIELDS = (
 
 
 _ACTION_COLUMNS: tuple[Column[Mapping[str, Any]], ...] = (
-    Column("action", lambda fields: tables.cell(fields.get("action", ""))),
-    Column("file", lambda fields: tables.cell(fields.get("path", ""))),
-    Column(
-        "reason", lambda fields: tables.cell(fields.get("reason", "")).replace("_", " "), spare=2
-    ),
-    number("bytes", lambda fields: decimal(fields["bytes"]) if "bytes" in fields else "", 1),
+    Column("action", lambda row: tables.cell(row.get("action", ""))),
+    Column("file", lambda row: tables.cell(row.get("path", ""))),
+    Column("reason", lambda row: tables.cell(row.get("reason", "")).replace("_", " "), spare=2),
+    number("bytes", lambda row: decimal(row["bytes"]) if "bytes" in row else "", 1),
 )
 
 

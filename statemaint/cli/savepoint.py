@@ -83,14 +83,12 @@ def shape_flags(command: flags.Command) -> flags.Command:
 @flags.publish_flag
 @flags.workers_flag
 @flags.as_json
-def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
+def savepoint_verb(
     uri: Address,
     dest: str | None,
     *,
     batch: int | None,
     sink_log: str | None,
-    pin: bool,
-    dry_run: bool,
     partition_size: int | None,
     publish: bool,
     **options: Any,
@@ -104,7 +102,7 @@ def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
     For a query's name, DEST may be left out: it is the `savepoint.to` of the queries file, of the
     newest batch or that of --batch.
     """
-    if partition_size and not dry_run:
+    if partition_size and not options["dry_run"]:
         raise ConfigError("--partition-size is of a --dry-run: it only suggests a number")
     if dest is None:
         dest, batch = _of_queries_file(uri, batch)
@@ -115,12 +113,10 @@ def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
             open_storage(dest),
             batch=batch,
             sink=open_storage(sink_log) if sink_log else None,
-            pin=pin,
-            dry_run=dry_run,
             count_rows=partition_size is not None,
             **options,
         )
-        if pin:
+        if options["pin"]:
             note_in_record(source, report)
     if settings().as_json:
         print_json(savepoint_json(report, partition_size))
@@ -131,7 +127,7 @@ def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
     if partition_size:
         count, size = report.partitions_of(partition_size), decimal(partition_size)
         click.echo(f"for {size} of rows in a partition on average: --partitions {count}")
-    if dry_run:
+    if report.dry_run:
         note("nothing was written; leave --dry-run away to save it")
 
 

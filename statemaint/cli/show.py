@@ -16,6 +16,7 @@ import click
 
 from statemaint.cli import options as flags
 from statemaint.cli import tables
+from statemaint.cli.options import NUMBER, POSITIVE
 from statemaint.cli.output import Json, print_pieces, print_rows, settings
 from statemaint.cli.parquet import write_parquet
 from statemaint.cli.progress import work_done
@@ -33,9 +34,9 @@ from statemaint.workers import Workers
 @click.command("show")
 @flags.uri
 @flags.family_flags
-@click.option("--version", "version", type=click.IntRange(min=1), help="Default: the newest.")
+@click.option("--version", "version", type=POSITIVE, help="Default: the newest.")
 @flags.key_flag
-@click.option("--limit", type=click.IntRange(min=1), help="Maximum number of rows.")
+@click.option("--limit", type=POSITIVE, help="Maximum number of rows.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @click.option(
     "--format",
@@ -275,16 +276,10 @@ def _counted(lines: int, *, more: bool) -> str:
 @click.command("diff")
 @flags.uri
 @flags.family_flags
-@click.option(
-    "--from", "older", type=flags.NUMBER, help="Older version; default: the one before --to."
-)
-@click.option(
-    "--to", "newer", type=click.IntRange(min=1), help="Newer version; default: the newest."
-)
+@click.option("--from", "older", type=NUMBER, help="Older version; default: the one before --to.")
+@click.option("--to", "newer", type=POSITIVE, help="Newer version; default: the newest.")
 @flags.key_flag
-@click.option(
-    "--limit", type=flags.NUMBER, help="Maximum number of rows; the counts always cover all."
-)
+@click.option("--limit", type=NUMBER, help="Maximum number of rows; the counts always cover all.")
 @flags.workers_flag
 @flags.as_json_or_lines
 def diff_verb(

@@ -120,7 +120,7 @@ FLEET: Fleet = Fleet(
 
 @click.command("digest")
 @flags.uri
-@click.option("--version", "version", type=click.IntRange(min=1), help="Default: the newest.")
+@click.option("--version", "version", type=flags.POSITIVE, help="Default: the newest.")
 @flags.workers_flag
 @flags.as_json_or_lines
 def digest_verb(uri: str, *, version: int | None, workers: Workers) -> None:
@@ -151,8 +151,5 @@ _DIGESTS: tuple[Column[tuple[StoreId, StateDigest]], ...] = (
 
 
 def digest_json(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> Json:
-    stores = [
-        {**id_json(store), "rows": digest.rows, "digest": digest.digest}
-        for store, digest in digests
-    ]
+    stores = [{**id_json(store), **fields_json(state, "rows digest")} for store, state in digests]
     return {"version": version, "stores": stores}
