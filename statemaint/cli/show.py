@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
@@ -17,17 +18,19 @@ import click
 from statemaint.cli import options as flags
 from statemaint.cli import tables
 from statemaint.cli.options import NUMBER, POSITIVE
-from statemaint.cli.output import Json, print_pieces, print_rows, settings
-from statemaint.cli.parquet import write_parquet
+from statemaint.cli.output import Json, note, print_pieces, print_rows, settings
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column
+from statemaint.errors import ConfigError
 from statemaint.fold.temporary import temporary_directory
+from statemaint.model.ids import batch_of
 from statemaint.report.to_json import fields_json, id_json
 from statemaint.state import StateRow, StateSelection, select_state
+from statemaint.state.arrow import arrow_module, record_batches
 from statemaint.state.diff import ChangedRow, Counts, StateDiff, StoreDiff, diff_state
-from statemaint.state.rows import Readable
+from statemaint.state.rows import DecodedRow, Readable
 from statemaint.state.shuffle_key import holding
-from statemaint.wording import counted, printable
+from statemaint.wording import command, counted, printable
 from statemaint.workers import Workers
 
 
@@ -91,7 +94,7 @@ def show_verb(
             )
             print_rows({"checkpoint": uri, "version": selection.version}, rows_json)
         else:
-            _print_table(selection, selected, matching, key, limit)
+            _print_table(selection, matching, key, limit)
 
 
 def _form(form: str | None, *, as_csv: bool) -> str:
@@ -107,18 +110,14 @@ def _form(form: str | None, *, as_csv: bool) -> str:
 
 
 def _print_table(
-    selection: StateSelection,
-    found: Iterable[StateRow],
-    others: Iterator[StateRow],
-    key: str | None,
-    limit: int | None,
+    selection: StateSelection, matching: Iterator[StateRow], key: str | None, limit: int | None
 ) -> None:
     shown, count = RowTables(f"at version {selection.version}", limited=limit is not None), 0
     with work_done("reading"):
-        for row in found:
+        for row in islice(matching, limit):
             shown.add(row, partial(_columns, row))
             count += 1
-        more = next(others, None) is not None
+        more = next(matching, None) is not None
     shown.print(more=more)
     # Those without rows count, too.
     families = sorted({family for _, family in selection.kinds if family})
@@ -176,7 +175,58 @@ def _csv_cells(row: StateRow) -> dict[str, Any]:
     return {**place, **cells}
 
 
-# -- rows, for `diff` too
+def write_parquet(selection: StateSelection, rows: Iterable[DecodedRow]) -> None:
+    """Writes rows to the file of `--output`, and reports how they are put back."""
+    arrow, count = arrow_module(), 0
+    import pyarrow.parquet as pq
+
+    schema, batches = record_batches(selection, rows)
+    try:
+        with work_done("reading"), pq.ParquetWriter(sys.stdout.buffer, schema) as writer:
+            for group in _groups(batches):
+                table = arrow.Table.from_batches(group, schema)
+                writer.write_table(table)
+                count += table.num_rows
+    except arrow.ArrowException as error:
+        text = f"Parquet cannot store these rows, {error}; print them by --format csv or --json"
+        raise ConfigError(text) from error
+    version = selection.version
+    what = f"{counted(count, 'row')} of version {version} (batch {batch_of(version)})"
+    note(f"{settings().output}: {what}")
+    if back := _way_back(selection):
+        note(f"edited, it is put back by {back}")
+
+
+def _groups(batches: Iterator[Any]) -> Iterator[list[Any]]:
+    held: list[Any] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(each.nbytes for each in held) >= 16 * 1024 * 1024:  # of a row group, in memory
+            yield held
+            held = []
+    if held:
+        yield held
+
+
+def _way_back(selection: StateSelection) -> str | None:
+    """Returns the command that puts the file back; `None` if `bootstrap` does not take it.
+
+    Rows of an older version can only follow its batch in another folder.
+    """
+    from statemaint.provider.edits import given_as  # noqa: PLC0415 -- loads what writes state
+
+    number = selection.parts[0].store.id.operator
+    operators = {operator.id: operator for operator in selection.checkpoint.operators}
+    ((store, family),) = selection.kinds
+    name = given_as(operators[number], family or store) if number in operators else None
+    if name is None:
+        return None
+    file, root = settings().output or "", selection.storage.root
+    words = ["bootstrap", root, f"{name}={file}" if name else file]
+    words += ["--operator", str(number)] if number else []
+    words += ["--at", str(selection.version)]
+    words += ["--to", "DEST"] if selection.version != selection.checkpoint.target else []
+    return command(*words)
 
 
 class Spool:
@@ -184,7 +234,6 @@ class Spool:
 
     def __init__(self) -> None:
         self._file = SpooledTemporaryFile(256 * 1024, "w+", encoding="utf-8", newline="\n")  # noqa: SIM115
-        self.lines = 0
 
     def __del__(self) -> None:
         self._file.close()
@@ -193,7 +242,6 @@ class Spool:
         """Adds a line, which contains no line break."""
         with temporary_directory():
             self._file.write(line + "\n")
-        self.lines += 1
 
     def __iter__(self) -> Iterator[str]:
         """Yields the lines, once; no lines may follow."""
@@ -210,8 +258,7 @@ def reads(key: dict[str, Any], text: str | None) -> bool:
 def _texts(value: Any) -> Iterator[str]:
     match value:
         case dict():
-            for member in value.values():
-                yield from _texts(member)
+            yield from _texts([*value.values()])
         case list():
             for member in value:
                 yield from _texts(member)
@@ -261,9 +308,8 @@ class RowTables:
             title = " / ".join(part for part in (f"op {operator}", store, family) if part)
             number = self._counts[kind]
             tables.print_line(f"{title}: {_counted(number, more=more)} {self._when}")
-            left = number - cells.lines
             tables.print_table(self._columns[kind], map(json.loads, cells))
-            if left:
+            if (left := number - (self._most or number)) > 0:
                 tables.print_line(f"and {counted(left, 'more row')}; --all shows them")
 
 
@@ -351,6 +397,6 @@ def _most_first(store: StoreDiff) -> tuple[object, ...]:
 
 def _changed_columns(row: ChangedRow) -> dict[str, Any]:
     key = {f"key.{name}": value for name, value in row.key.items()}
-    values = {"before": row.before, "after": row.after}
-    shown = {name: "" if value is None else value for name, value in values.items()}
-    return {"partition": row.store.partition, "change": row.fate.value, **key, **shown}
+    before, after = ("" if value is None else value for value in (row.before, row.after))
+    change = {"partition": row.store.partition, "change": row.fate.value}
+    return {**change, **key, "before": before, "after": after}
