@@ -24,8 +24,7 @@ from statemaint.report.to_json import fields_json, findings_json, id_json, verdi
 from statemaint.storage import ReadOnly, open_storage
 from statemaint.wording import counted
 
-_SHOWN = 3
-"""The kinds of damage of which the first finding is shown."""
+_SHOWN = 3  # the kinds of damage of which the first finding is shown
 _LABEL = 10
 
 

@@ -25,8 +25,7 @@ from statemaint.storage import checkpoints_below, folders_in
 from statemaint.wording import counted
 from statemaint.workers import Job, Workers, in_turn
 
-# Most of a scan is Python code, of which one thread runs as much as two.
-_THREADS = 8
+_THREADS = 8  # most of a scan is Python code, of which one thread runs as much as two
 Row = tuple[Json, tuple[Finding, ...]]
 """The row of a checkpoint, as JSON, and its findings."""
 

@@ -94,8 +94,7 @@ def _examples() -> dict[str, list[tuple[str, str]]]:
 
 EXAMPLES = _examples()
 """The examples of each verb: why, and the command."""
-_OF_QUERIES = ("exporter", "queries")
-"""The verbs that read the queries file and take no checkpoint."""
+_OF_QUERIES = ("exporter", "queries")  # they read the queries file and take no checkpoint
 
 
 def _with_common(work: Callable[..., None]) -> Callable[..., None]:

@@ -54,8 +54,7 @@ def in_force(current: Settings) -> Iterator[None]:
         _CURRENT.reset(before)
 
 
-_RESULTS = (0, 3, 6)
-"""The exit codes of a verb that has printed its result."""
+_RESULTS = (0, 3, 6)  # the exit codes of a verb that has printed its result
 
 
 @contextmanager
@@ -173,9 +172,7 @@ def drop_output() -> None:
 
 
 Json = dict[str, Any]
-
 MOST_LINES = 20
-
 _CHUNK = 64 * 1024
 _IN_LIST = "\n    "
 

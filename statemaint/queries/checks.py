@@ -19,8 +19,7 @@ PRESET_SCHEDULES = (
 )  # fmt: skip
 BUCKETS = ("s3", "s3a", "s3n")
 _CRON = r"\S+( +\S+){4,5}"
-# As in Airflow's check of a connection's id.
-_CONNECTION = r"[\w#!()\-.:/\\]{1,250}"
+_CONNECTION = r"[\w#!()\-.:/\\]{1,250}"  # as in Airflow's check of a connection's id
 _CALLABLE = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+"
 _LABELS = (
     r"__.*|alertname|cause|code|dag|detail|file|instance|job|key|le|line|namespace|operator|origin"
@@ -28,10 +27,8 @@ _LABELS = (
 )
 # No year of the calendar is special to a cron expression, except for 29 February.
 _SOME_DAY = datetime(2026, 1, 1, tzinfo=UTC)
-# Croniter knows the other presets.
-_QUARTERLY = "0 0 1 */3 *"
-# A year of weeks shows weekends, months and quarters.
-_RUNS = 60
+_QUARTERLY = "0 0 1 */3 *"  # croniter knows the other presets
+_RUNS = 60  # a year of weeks shows weekends, months and quarters
 
 
 def duration_in_seconds(value: object) -> float:

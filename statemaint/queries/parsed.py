@@ -23,8 +23,7 @@ from statemaint.queries.problems import Problem, explained, shown
 from statemaint.queries.yaml_file import Document, YamlError, parse_yaml
 from statemaint.storage import overlaps
 
-# An entry that stands for more is more likely a mistake.
-_MOST = 1000
+_MOST = 1000  # an entry that stands for more is more likely a mistake
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _KEY = "for_each"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
