@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from statemaint.cli.options import POSITIVE, as_json, operator_flag, uri
-from statemaint.cli.output import Json, note, print_json, settings
+from statemaint.cli.output import note, print_json, settings
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, number, print_first, print_lines
 from statemaint.cli.targets import Address
@@ -71,8 +71,18 @@ def bootstrap_verb(
             **options,
         )
     if settings().as_json:
-        of = {"checkpoint": storage.root, "savepoint": dest, "operator": options["operator"]}
-        print_json({**of, **_json(done)})
+        document = {
+            "checkpoint": storage.root,
+            "savepoint": dest,
+            "operator": options["operator"],
+            **fields_json(done, "batch version"),
+            "dry_run": not done.run,
+            "rows": sum(done.rows.values()),
+            "partitions": [{"partition": each, "rows": rows} for each, rows in done.rows.items()],
+            "stores": done.stores,
+            "run": done.run or None,
+        }
+        print_json(document)
         return
     print_lines(_lines(done, storage.root, dest, sink_log))
     if done.rows:
@@ -90,17 +100,6 @@ def _given(files: Sequence[str]) -> str | dict[str, str]:
     if len(given := dict(named)) < len(named):
         raise click.UsageError("each name takes one file")
     return given
-
-
-def _json(done: Bootstrapped) -> Json:
-    return {
-        **fields_json(done, "batch version"),
-        "dry_run": not done.run,
-        "rows": sum(done.rows.values()),
-        "partitions": [{"partition": each, "rows": rows} for each, rows in done.rows.items()],
-        "stores": done.stores,
-        "run": done.run or None,
-    }
 
 
 _COLUMNS: tuple[Column[tuple[int, int]], ...] = (

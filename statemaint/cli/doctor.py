@@ -12,7 +12,7 @@ from statemaint.audit import Diagnosis, doctor
 from statemaint.cli import tables
 from statemaint.cli.fleet import Fleet, Row, of_many
 from statemaint.cli.options import POSITIVE, as_json, uri, workers_flag
-from statemaint.cli.output import Json, print_result
+from statemaint.cli.output import Json, print_json, settings
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, number
 from statemaint.codec.metadata.event_log import PastRestart
@@ -52,20 +52,19 @@ def doctor_verb(uri: str, **options: Any) -> None:
     """
     with work_done("checking"):
         diagnosis = _diagnosis(uri, **options)
-    print_result(lambda: doctor_json(diagnosis), lambda: _print(diagnosis))
+    if settings().as_json:
+        print_json(doctor_json(diagnosis))
+    else:
+        restart, *others = lines(diagnosis)
+        for line in (restart, f"verdict:  {diagnosis.verdict}", *others):
+            style = tables.STYLES[diagnosis.verdict.mark] if line.startswith("verdict") else ""
+            tables.print_labelled(line[:_LABEL], line[_LABEL:], style)
     sys.exit(diagnosis.verdict.exit_code)
 
 
 def _diagnosis(uri: str, *, event_log: str | None, **options: Any) -> Diagnosis:
     logs = ReadOnly(open_storage(event_log)) if event_log else None
     return doctor(open_storage(uri), event_logs=logs, **options)
-
-
-def _print(diagnosis: Diagnosis) -> None:
-    restart, *others = lines(diagnosis)
-    for line in (restart, f"verdict:  {diagnosis.verdict}", *others):
-        style = tables.STYLES[diagnosis.verdict.mark] if line.startswith("verdict") else ""
-        tables.print_labelled(line[:_LABEL], line[_LABEL:], style)
 
 
 def doctor_json(diagnosis: Diagnosis) -> Json:

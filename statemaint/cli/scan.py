@@ -12,7 +12,7 @@ from rich.text import Text
 from statemaint.cli import tables
 from statemaint.cli.fleet import Fleet, Row, of_many
 from statemaint.cli.options import as_json_or_lines, policy_flags, scope_flags, uri
-from statemaint.cli.output import Json, end_with, print_result
+from statemaint.cli.output import Json, end_with, print_json, print_result, settings
 from statemaint.cli.tables import BAD, WARNING, Column, files_of, number
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding
@@ -40,7 +40,14 @@ def scan_verb(uri: str) -> None:
     checkpoints, one row for each of them.
     """
     checkpoint, document, findings = _read(uri)
-    print_result(lambda: document, lambda: _print_table(checkpoint, document), lines="stores")
+    if settings().as_json:
+        print_json(document, lines="stores")
+    else:
+        stores = document["stores"]
+        tables.print_lines(_heading(checkpoint))
+        tables.print_verdict(Verdict(document["verdict"]), Looked.NAMES)
+        tables.print_line(Text.assemble("in all      ", *_totals(stores)))
+        tables.print_alike(_COLUMNS, sorted(stores, key=_worst_first), "store")
     end_with(findings)
 
 
@@ -49,14 +56,6 @@ def _read(uri: str) -> tuple[Checkpoint, Json, tuple[Finding, ...]]:
     diagnosed = [diagnose(store, checkpoint) for store in checkpoint.stores]
     findings = (*checkpoint.findings, *chain.from_iterable(diagnosed))
     return checkpoint, scan_json(checkpoint, diagnosed), findings
-
-
-def _print_table(checkpoint: Checkpoint, document: Json) -> None:
-    stores = document["stores"]
-    tables.print_lines(_heading(checkpoint))
-    tables.print_verdict(Verdict(document["verdict"]), Looked.NAMES)
-    tables.print_line(Text.assemble("in all      ", *_totals(stores)))
-    tables.print_alike(_COLUMNS, sorted(stores, key=_worst_first), "store")
 
 
 def _heading(checkpoint: Checkpoint) -> Iterator[str]:
