@@ -293,13 +293,14 @@ class RowTables:
         self._counts[kind] += 1
         if self._most is not None and self._counts[kind] > self._most:
             return
-        cells, cut = columns(), not self._whole
+        cells = columns()
         if kind not in self._columns:
-            self._columns[kind] = [
-                Column(printable(name), spare=at * (cut and name.startswith("value.")), cut=cut)
-                for at, name in enumerate(cells)
-            ]
+            self._columns[kind] = [self._column(name, at) for at, name in enumerate(cells)]
         self._cells[kind].append(json.dumps([tables.cell(value) for value in cells.values()]))
+
+    def _column(self, name: str, at: int) -> Column[str]:
+        spare = at if name.startswith("value.") and not self._whole else 0
+        return Column(printable(name), spare=spare, cut=not self._whole)
 
     def print(self, *, more: bool = False) -> None:
         """Prints each table under its title; `more` is whether there are rows beyond the limit."""
