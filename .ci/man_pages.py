@@ -7,8 +7,7 @@ import click
 from click_man.core import write_man_pages
 
 from statemaint import __version__
-from statemaint.cli.common import EXAMPLES
-from statemaint.cli.main import VERBS, program
+from statemaint.cli.main import EXAMPLES, VERBS, program
 
 _HERE = Path(__file__).parent.parent / "docs" / "man"
 _DATE = "2026"

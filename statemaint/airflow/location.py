@@ -10,7 +10,7 @@ from airflow.sdk import Variable
 
 from statemaint.airflow.names import AIRFLOW_VARIABLE, QUERIES_VARIABLE
 from statemaint.queries.memory import state_folder
-from statemaint.queries.reader import QueriesReader
+from statemaint.queries.reading import QueriesReader
 
 
 def queries_path(default: str | Path, *, environ: Mapping[str, str] = os.environ) -> str:

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import click
 
-from statemaint.cli.messages import note, settings
-from statemaint.cli.options import NUMBER, as_json, uri
-from statemaint.cli.output import Json, print_result
+from statemaint.cli.options import POSITIVE, as_json, operator_flag, uri
+from statemaint.cli.output import note, print_json, settings
 from statemaint.cli.progress import work_done
-from statemaint.cli.tables import Column, number, print_first, print_line
+from statemaint.cli.tables import Column, number, print_first, print_lines
 from statemaint.cli.targets import Address
 from statemaint.provider import Bootstrapped, bootstrap
 from statemaint.report.to_json import fields_json
@@ -22,11 +22,11 @@ _NAMED = re.compile(r"([^/=]+)=(.+)", re.DOTALL)
 @click.command("bootstrap")
 @uri
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
-@click.option("--operator", type=NUMBER, default=0, help="Default: 0.")
+@operator_flag
 @click.option(
     "--at",
     metavar="BATCH",
-    type=click.IntRange(min=1),
+    type=POSITIVE,
     help="The batch that the rows become: refuse them if the query has committed others since.  "
     "[default: the one after the newest]",
 )
@@ -46,15 +46,8 @@ _NAMED = re.compile(r"([^/=]+)=(.+)", re.DOTALL)
 )
 @click.option("--dry-run", is_flag=True, help="Check everything; write nothing.")
 @as_json
-def bootstrap_verb(  # noqa: PLR0913 -- each is a separate choice
-    uri: Address,
-    files: Sequence[str],
-    *,
-    operator: int,
-    at: int | None,
-    dest: str | None,
-    sink_log: str | None,
-    dry_run: bool,
+def bootstrap_verb(
+    uri: Address, files: Sequence[str], *, dest: str | None, sink_log: str | None, **options: Any
 ) -> None:
     """Put rows of a Parquet file into the state, or remove keys, as one more committed batch.
 
@@ -73,18 +66,28 @@ def bootstrap_verb(  # noqa: PLR0913 -- each is a separate choice
         done = bootstrap(
             storage,
             given,
-            operator=operator,
-            at=at,
             to=open_storage(dest) if dest else None,
             sink=open_storage(sink_log) if sink_log else None,
-            dry_run=dry_run,
+            **options,
         )
-    print_result(
-        lambda: _json(done, operator, dest),
-        lambda: _print(done, storage.root, dest, sink_log),
-        checkpoint=storage.root,
-    )
-    if dry_run and not settings().as_json:
+    if settings().as_json:
+        document = {
+            "checkpoint": storage.root,
+            "savepoint": dest,
+            "operator": options["operator"],
+            **fields_json(done, "batch version"),
+            "dry_run": not done.run,
+            "rows": sum(done.rows.values()),
+            "partitions": [{"partition": each, "rows": rows} for each, rows in done.rows.items()],
+            "stores": done.stores,
+            "run": done.run or None,
+        }
+        print_json(document)
+        return
+    print_lines(_lines(done, storage.root, dest, sink_log))
+    if done.rows:
+        print_first(_COLUMNS, [*done.rows.items()], "partition")
+    if not done.run:
         note("nothing was written; leave --dry-run away to write it")
 
 
@@ -94,36 +97,15 @@ def _given(files: Sequence[str]) -> str | dict[str, str]:
         return files[0]
     if len(named) < len(files):
         raise click.UsageError("several files need their names: NAME=FILE for each")
-    given = dict(named)
-    if len(given) < len(named):
+    if len(given := dict(named)) < len(named):
         raise click.UsageError("each name takes one file")
     return given
-
-
-def _json(done: Bootstrapped, operator: int, dest: str | None) -> Json:
-    return {
-        "savepoint": dest,
-        "operator": operator,
-        **fields_json(done, "batch version"),
-        "dry_run": not done.run,
-        "rows": sum(done.rows.values()),
-        "partitions": [{"partition": each, "rows": rows} for each, rows in done.rows.items()],
-        "stores": done.stores,
-        "run": done.run or None,
-    }
 
 
 _COLUMNS: tuple[Column[tuple[int, int]], ...] = (
     number("partition", lambda row: str(row[0])),
     number("rows", lambda row: f"{row[1]:,}"),
 )
-
-
-def _print(done: Bootstrapped, root: str, dest: str | None, sink_log: str | None) -> None:
-    for line in _lines(done, root, dest, sink_log):
-        print_line(line, wrap=False)
-    if done.rows:
-        print_first(_COLUMNS, [*done.rows.items()], "partition")
 
 
 def _lines(done: Bootstrapped, root: str, dest: str | None, sink_log: str | None) -> Iterator[str]:

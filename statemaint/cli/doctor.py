@@ -10,24 +10,21 @@ from rich.filesize import decimal
 
 from statemaint.audit import Diagnosis, doctor
 from statemaint.cli import tables
-from statemaint.cli.fleet import Fleet, of_many
-from statemaint.cli.options import as_json, uri, workers_flag
-from statemaint.cli.output import Json, print_result
+from statemaint.cli.fleet import Fleet, Row, of_many
+from statemaint.cli.options import POSITIVE, as_json, uri, workers_flag
+from statemaint.cli.output import Json, print_json, settings
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, number
 from statemaint.codec.metadata.event_log import PastRestart
 from statemaint.model.checkpoint import Provider
-from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_of
 from statemaint.model.restart_time import SLOTS, Load, replay_of_chain
 from statemaint.model.verdict import Looked
 from statemaint.report.to_json import fields_json, findings_json, id_json, verdict_json
 from statemaint.storage import ReadOnly, open_storage
 from statemaint.wording import counted
-from statemaint.workers import Workers
 
-_SHOWN = 3
-"""The kinds of damage of which the first finding is shown."""
+_SHOWN = 3  # the kinds of damage of which the first finding is shown
 _LABEL = 10
 
 
@@ -36,7 +33,7 @@ _LABEL = 10
 @click.option("--deep", is_flag=True, help="Check as deeply as `verify --deep`.")
 @click.option(
     "--slots",
-    type=click.IntRange(min=1),
+    type=POSITIVE,
     help=f"Total task slots of the executors.  [default: those in the event logs, or {SLOTS}]",
 )
 @click.option(
@@ -55,30 +52,24 @@ def doctor_verb(uri: str, **options: Any) -> None:
     """
     with work_done("checking"):
         diagnosis = _diagnosis(uri, **options)
-    print_result(
-        lambda: doctor_json(diagnosis),
-        lambda: _print(diagnosis),
-        checkpoint=diagnosis.checkpoint.root,
-    )
+    if settings().as_json:
+        print_json(doctor_json(diagnosis))
+    else:
+        restart, *others = lines(diagnosis)
+        for line in (restart, f"verdict:  {diagnosis.verdict}", *others):
+            style = tables.STYLES[diagnosis.verdict.mark] if line.startswith("verdict") else ""
+            tables.print_labelled(line[:_LABEL], line[_LABEL:], style)
     sys.exit(diagnosis.verdict.exit_code)
 
 
-def _diagnosis(
-    uri: str, *, deep: bool, slots: int | None, event_log: str | None, workers: Workers
-) -> Diagnosis:
+def _diagnosis(uri: str, *, event_log: str | None, **options: Any) -> Diagnosis:
     logs = ReadOnly(open_storage(event_log)) if event_log else None
-    return doctor(open_storage(uri), deep=deep, slots=slots, event_logs=logs, workers=workers)
-
-
-def _print(diagnosis: Diagnosis) -> None:
-    restart, *others = lines(diagnosis)
-    for line in (restart, f"verdict:  {diagnosis.verdict}", *others):
-        style = tables.STYLES[diagnosis.verdict.mark] if line.startswith("verdict") else ""
-        tables.print_labelled(line[:_LABEL], line[_LABEL:], style)
+    return doctor(open_storage(uri), event_logs=logs, **options)
 
 
 def doctor_json(diagnosis: Diagnosis) -> Json:
     return {
+        "checkpoint": diagnosis.checkpoint.root,
         **verdict_json(diagnosis.verdict, diagnosis.looked),
         **fields_json(diagnosis, "restarts restarts_since"),
         "passed_over": list(diagnosis.passed_over),
@@ -112,8 +103,7 @@ def _forecast_json(diagnosis: Diagnosis) -> Json | None:
         return None
     forecast = diagnosis.forecast
     return {
-        "spark": forecast.spark,
-        "slots": forecast.slots,
+        **fields_json(forecast, "spark slots"),
         "seconds": astuple(forecast.seconds(load)),
         "seconds_warm": astuple(forecast.seconds(load, warm=True)),
         "seconds_after_maintain": astuple(forecast.seconds(diagnosis.load_after)),
@@ -131,14 +121,15 @@ def lines(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"time:     {_time(load, diagnosis)}"
     if diagnosis.past is not None:
         yield f"past:     {_past(diagnosis.past, diagnosis)}"
-    yield f"looked:   {_looked(diagnosis)}"
+    unseen = f"; unseen: {'; '.join(diagnosis.unseen)}" if diagnosis.unseen else ""
+    yield f"looked:   {_depth(diagnosis)}{unseen}"
     counts = ", ".join(f"{code} ({number})" for code, number in sorted(diagnosis.counts.items()))
     yield f"damage:   {counts or 'none'}"
     first = {finding.code: finding for finding in reversed(diagnosis.findings) if finding.damage}
     for finding in sorted(first.values())[:_SHOWN]:
         yield f"          {finding.detail}"
-    for label, text in zip(("next:", *[""] * len(diagnosis.next)), diagnosis.next, strict=False):
-        yield f"{label:<10}{text}"
+    for place, text in enumerate(diagnosis.next):
+        yield f"{'' if place else 'next:':<10}{text}"
 
 
 def _restart(diagnosis: Diagnosis) -> str:
@@ -156,14 +147,10 @@ def _restart(diagnosis: Diagnosis) -> str:
         over = f", passing over {first}{more}" if first else ""
         since = diagnosis.restarts_since
         return f"yes with Spark {since} and later, {where}{over}; NO with older ones"
-    return f"yes, {where}{_but(diagnosis)}"
-
-
-def _but(diagnosis: Diagnosis) -> str:
     if diagnosis.misplaced:
-        return ", but with rows out of place"
+        return f"yes, {where}, but with rows out of place"
     doubt = ", with wrong rows if the file that does not fit its checksum is wrong"
-    return doubt if diagnosis.doubtful else ""
+    return f"yes, {where}{doubt if diagnosis.doubtful else ''}"
 
 
 def _why_not(diagnosis: Diagnosis) -> str:
@@ -175,14 +162,9 @@ def _why_not(diagnosis: Diagnosis) -> str:
     return f"the state of batch {batch}, which the next one reads, does not load"
 
 
-def _looked(diagnosis: Diagnosis) -> str:
-    if diagnosis.checkpoint.provider is Provider.UNKNOWN:
-        return f"the logs; unseen: {'; '.join(diagnosis.unseen)}"
-    unseen = f"; unseen: {'; '.join(diagnosis.unseen)}" if diagnosis.unseen else ""
-    return f"{_depth(diagnosis)}{unseen}"
-
-
 def _depth(diagnosis: Diagnosis) -> str:
+    if diagnosis.checkpoint.provider is Provider.UNKNOWN:
+        return "the logs"
     if not diagnosis.deep:
         return "every needed file"
     checked, needed = diagnosis.rows_checked
@@ -248,9 +230,9 @@ def _past(past: Sequence[PastRestart], diagnosis: Diagnosis) -> str:
     )
 
 
-def _row(uri: str, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
+def _row(uri: str, **options: Any) -> Row:
     diagnosis = _diagnosis(uri, **options)
-    row = {
+    return {
         **verdict_json(diagnosis.verdict, diagnosis.looked),
         **fields_json(diagnosis, "restarts restarts_since"),
         "last_committed_batch": diagnosis.checkpoint.committed,
@@ -259,8 +241,7 @@ def _row(uri: str, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
         "bytes": load.total.bytes if (load := diagnosis.load) else None,
         "damage": {code.value: count for code, count in sorted(diagnosis.counts.items())},
         "next": list(diagnosis.next),
-    }
-    return row, diagnosis.findings
+    }, diagnosis.findings
 
 
 def _restarts(row: Json) -> str:

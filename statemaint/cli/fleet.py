@@ -25,29 +25,22 @@ from statemaint.storage import checkpoints_below, folders_in
 from statemaint.wording import counted
 from statemaint.workers import Job, Workers, in_turn
 
-# Most of a scan is Python code, of which one thread runs as much as two.
-_THREADS = 8
+_THREADS = 8  # most of a scan is Python code, of which one thread runs as much as two
+Row = tuple[Json, tuple[Finding, ...]]
+"""The row of a checkpoint, as JSON, and its findings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The output of a verb for many checkpoints.
+    """The output of a verb for many checkpoints."""
 
-    Attributes:
-        columns: the columns of its table between the checkpoint's and the findings'.
-        read: reads the checkpoint of an address with the verb's options, for its row and findings.
-        order: the key that sorts rows, the worst first.
-        totals: all rows together, in words.
-        looked: how deep the verb looks with its options; `None` if it gives no verdict.
-        doing: what it does, for the progress.
-    """
-
-    columns: tuple[Column[Any], ...]
-    read: Callable[..., tuple[Json, tuple[Finding, ...]]]
-    order: Callable[[Json], Any]
-    totals: Callable[[Sequence[Json]], str]
+    columns: tuple[Column[Any], ...]  # of its table, between the checkpoint's and the findings'
+    read: Callable[..., Row]  # reads the checkpoint of an address, with the verb's options
+    order: Callable[[Json], Any]  # the key that sorts rows, the worst first
+    totals: Callable[[Sequence[Json]], str]  # all rows together, in words
+    # How deep the verb looks with its options; `None` if it gives no verdict.
     looked: Callable[[Json], Looked | None]
-    doing: str = "reading"
+    doing: str = "reading"  # what it does, for the progress
 
 
 def of_many(fleet: Callable[[], Fleet]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -59,28 +52,22 @@ def of_many(fleet: Callable[[], Fleet]) -> Callable[[Callable[..., None]], Calla
             try:
                 verb(uri, **options)
             except NotACheckpointError:
-                below = below_folder(uri)
+                below = checkpoints_below(uri) if folders_in(uri) else ()
                 if not below:
                     raise
-                end_with_many(uri, below, fleet(), options)
+                end_with_many(uri, [*map(Address, below)], fleet(), options)
 
         return with_many
 
     return wrapped
 
 
-def below_folder(uri: str) -> list[Address]:
-    return [*map(Address, checkpoints_below(uri) if folders_in(uri) else [])]
-
-
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """The reading of one checkpoint: its row and findings, or the error that prevented it."""
-
     uri: Address
     row: Json | None
     findings: tuple[Finding, ...] = ()
-    error: StatemaintError | None = None
+    error: StatemaintError | None = None  # that prevented it
 
     @property
     def name(self) -> str | None:
@@ -96,12 +83,7 @@ class _Read:
 
 
 def end_with_many(
-    place: str,
-    addresses: Sequence[Address],
-    fleet: Fleet,
-    options: Json,
-    *,
-    also: int = 0,
+    place: str, addresses: Sequence[Address], fleet: Fleet, options: Json, *, also: int = 0
 ) -> NoReturn:
     """Reads checkpoints side by side, prints a row of each, and exits with the worst code.
 
@@ -131,8 +113,7 @@ def _reading(uri: Address, fleet: Fleet, options: Json) -> Iterator[_Read]:
 
 
 def _json(reading: _Read) -> Json:
-    named = {"query": reading.name} if reading.name else {}
-    where = {"checkpoint": reading.uri, **named}
+    where = {"checkpoint": reading.uri, **({"query": reading.name} if reading.name else {})}
     if reading.error:
         facts = {"code": reading.error.code, "message": " ".join(str(reading.error).split())}
         return {**where, "verdict": reading.verdict.value, "error": facts}
@@ -152,7 +133,7 @@ def _print_table(uri: str, readings: Sequence[_Read], fleet: Fleet, looked: Look
         Column("findings", _codes),
     )
     ordered = sorted(readings, key=partial(_order, fleet, looked))
-    tables.print_first(columns, ordered, "checkpoint", most=max(tables.MOST_ROWS, 60))
+    tables.print_first(columns, ordered, "checkpoint", most=60)
 
 
 def _cell(column: Column[Json], reading: _Read) -> Cell:

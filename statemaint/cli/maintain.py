@@ -9,37 +9,27 @@ import click
 from rich.filesize import decimal
 from rich.text import Text
 
+from statemaint.cli import options as flags
 from statemaint.cli import tables
-from statemaint.cli.fleet import Fleet, below_folder, end_with_many
-from statemaint.cli.messages import tell
-from statemaint.cli.options import (
-    as_json,
-    policy_flags,
-    publish_flag,
-    publishing,
-    scope_flags,
-    workers_flag,
-)
-from statemaint.cli.output import Json, print_findings, print_result
-from statemaint.cli.plan import print_plan, why_nothing_deleted
+from statemaint.cli.fleet import Fleet, Row, end_with_many, of_many
+from statemaint.cli.output import Json, print_findings, print_result, tell
 from statemaint.cli.progress import actions_done
+from statemaint.cli.scan import print_plan, why_nothing_deleted
 from statemaint.cli.tables import BAD, GOOD, WARNING, Column, files_of, lasting, number
 from statemaint.cli.targets import Address, CheckpointName, of_queries
-from statemaint.errors import ConfigError, NotACheckpointError
+from statemaint.errors import ConfigError
 from statemaint.maintain import maintain
 from statemaint.maintain.record import recorded
 from statemaint.model.checkpoint import Store
-from statemaint.model.findings import Finding
 from statemaint.model.policy import Policy, duration
 from statemaint.model.verdict import Looked
-from statemaint.plan.actions import Plan, Request
+from statemaint.plan.actions import Request
 from statemaint.plan.withheld import by_reason
-from statemaint.report.outcome import Outcome, StoreOutcome, StoreReport
+from statemaint.report.outcome import StoreOutcome, StoreReport
 from statemaint.report.run import Report
-from statemaint.report.to_json import chain_length, report_json, verdict_json
+from statemaint.report.to_json import chain_length, fields_json, report_json, verdict_json
 from statemaint.storage import open_storage
 from statemaint.wording import command, counted
-from statemaint.workers import Workers, nothing
 
 
 @click.command("maintain")
@@ -51,25 +41,21 @@ from statemaint.workers import Workers, nothing
     metavar="TAG",
     help="Maintain the enabled queries with this tag in the queries file; repeatable.",
 )
-@policy_flags
-@scope_flags
+@flags.policy_flags
+@flags.scope_flags
 @click.option("--dry-run", is_flag=True, help="Report what a run would do; write nothing.")
 @click.option(
     "--detail",
     type=click.Choice(["query", "partition"]),
     help="Whether the run's record has each partition.  [default: the queries file's, or query]",
 )
-@publish_flag
+@flags.publish_flag
 @click.option("--push", metavar="URL", help="Push the metrics of each checkpoint to a Pushgateway.")
 @click.option("--record", is_flag=True, hidden=True, help="No effect: every run is recorded.")
-@workers_flag
-@as_json
+@flags.workers_flag
+@flags.as_json
 def maintain_verb(
-    uri: tuple[Address, ...],
-    *,
-    tags: tuple[str, ...],
-    record: bool,
-    **options: Any,
+    uri: tuple[Address, ...], *, tags: tuple[str, ...], record: bool, **options: Any
 ) -> None:
     """Write snapshots for long chains, delete files that no retained version needs, and report.
 
@@ -78,14 +64,7 @@ def maintain_verb(
     """
     del record
     if len(uri) == 1 and not tags:
-        try:
-            with actions_done() as advance:
-                report = _maintained(uri[0], on_outcome=advance, **options)
-        except NotACheckpointError:
-            if below := below_folder(uri[0]):
-                end_with_many(uri[0], below, FLEET, options)
-            raise
-        end_with_report(report)
+        _end_with_one(uri[0], **options)
     place, addresses, also = ", ".join(uri), uri, 0
     if tags or not uri:
         place, of_file, problems = of_queries(click.get_current_context(), tags)
@@ -93,6 +72,13 @@ def maintain_verb(
         for problem in problems:
             tell(f"statemaint: {ConfigError.code}: {problem}")
     end_with_many(place, [*dict.fromkeys(addresses)], FLEET, options, also=also)
+
+
+@of_many(lambda: FLEET)
+def _end_with_one(uri: Address, **options: Any) -> NoReturn:
+    with actions_done() as advance:
+        report = _maintained(uri, on_outcome=advance, **options)
+    end_with_report(report)
 
 
 def _maintained(  # noqa: PLR0913 -- as of the verb
@@ -104,22 +90,18 @@ def _maintained(  # noqa: PLR0913 -- as of the verb
     detail: str | None,
     publish: bool,
     push: str | None,
-    workers: Workers,
-    on_outcome: Callable[[Outcome, Plan], None] = nothing,
+    **options: Any,
 ) -> Report:
     storage, every_unit = open_storage(uri), (detail or uri.detail) == "partition"
     wanted = not dry_run and (publish or push is not None)
-    with publishing(uri, storage, wanted=wanted, push=push):
-        work = partial(
-            maintain, storage, policy(uri), request=request, dry_run=dry_run, workers=workers,
-            on_outcome=on_outcome,
-        )  # fmt: skip
+    with flags.publishing(uri, storage, wanted=wanted, push=push):
+        work = partial(maintain, storage, policy(uri), request=request, dry_run=dry_run, **options)
         if dry_run:
             return work()
         return recorded(storage, work, every_unit=every_unit, part=request.is_partial)
 
 
-def _row(uri: Address, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
+def _row(uri: Address, **options: Any) -> Row:
     report = _maintained(uri, **options)
     before, after = (
         max((chain_length(store, report.plan.target) or 0 for store in stores), default=0)
@@ -127,12 +109,10 @@ def _row(uri: Address, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
     )
     return {
         **verdict_json(report.verdict, Looked.NAMES),
-        "run": report.run,
-        "dry_run": report.dry_run,
+        **fields_json(report, "run dry_run"),
         "stores": len(report.stores),
         "actions": len(report.plan.actions),
-        "snapshots_written": report.snapshots_written,
-        "bytes_written": report.bytes_written,
+        **fields_json(report, "snapshots_written bytes_written"),
         "files_deleted": report.files_deleted.total(),
         "bytes_deleted": report.bytes_deleted,
         "longest_chain_before": before,
@@ -142,13 +122,12 @@ def _row(uri: Address, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
 
 
 def _fleet_totals(rows: Sequence[Json]) -> str:
-    if rows and rows[0]["dry_run"]:
-        planned = counted(sum(row["actions"] for row in rows), "action")
-        return f"dry run, nothing was done: {planned} planned"
-    written, deleted, size = (
+    planned, written, deleted, size = (
         sum(row[name] for row in rows)
-        for name in ("snapshots_written", "files_deleted", "bytes_deleted")
+        for name in ("actions", "snapshots_written", "files_deleted", "bytes_deleted")
     )
+    if rows and rows[0]["dry_run"]:
+        return f"dry run, nothing was done: {counted(planned, 'action')} planned"
     return f"{counted(written, 'snapshot')} written, {files_of(deleted, size)} deleted"
 
 
@@ -179,13 +158,9 @@ def _print_table(report: Report) -> None:
     if report.dry_run:
         tables.print_line(f"dry run, nothing was done: {report.plan.root}", wrap=False)
         print_plan(report.plan)
-    else:
-        tables.print_line(f"run {report.run}: {report.plan.root}", wrap=False)
-        tables.print_verdict(report.verdict, Looked.NAMES)
-        _print_run(report)
-
-
-def _print_run(report: Report) -> None:
+        return
+    tables.print_line(f"run {report.run}: {report.plan.root}", wrap=False)
+    tables.print_verdict(report.verdict, Looked.NAMES)
     for line in _summary(report):
         tables.print_line(line)
     tables.print_alike(_COLUMNS, sorted(report.stores, key=_most_first), "store")
@@ -197,48 +172,41 @@ def _print_run(report: Report) -> None:
 
 def _sizes(stores: Sequence[Store], report: Report) -> str:
     plan, forecast = report.plan, report.forecast
-    stored = files_of(
-        sum(len(store.files) for store in stores), sum(store.size for store in stores)
-    )
+    files, size = sum(len(store.files) for store in stores), sum(store.size for store in stores)
     load = forecast.load(stores, plan.target)
     read = files_of(load.total.files, load.total.bytes)
     of_part = " of these stores" if plan.request.is_partial else ""
-    return f"{stored}; a restart{of_part} reads {read}, in {forecast.seconds(load)}"
+    restart = f"a restart{of_part} reads {read}, in {forecast.seconds(load)}"
+    return f"{files_of(files, size)}; {restart}"
 
 
-_OUTCOMES = {StoreOutcome.DONE: GOOD, StoreOutcome.SKIPPED: WARNING, StoreOutcome.HALTED: BAD}
+# The worst first, as their stores.
+_OUTCOMES = {StoreOutcome.HALTED: BAD, StoreOutcome.SKIPPED: WARNING, StoreOutcome.DONE: GOOD}
 
 
 def _summary(report: Report) -> Iterator[str | Text]:
-    deleted = report.files_deleted.total()
-    trash = report.plan.policy.trash_for
+    deleted, trash = report.files_deleted.total(), report.plan.policy.trash_for
     what = "moved to the trash" if trash and deleted else "deleted"
-    yield (
-        f"{counted(report.snapshots_written, 'snapshot')} written "
-        f"({decimal(report.bytes_written)}), "
-        f"{files_of(deleted, report.bytes_deleted)} {what}, "
-        f"{counted(len(report.stores), 'store')} in {lasting(report.seconds)}"
-    )
+    written = f"{counted(report.snapshots_written, 'snapshot')} written"
+    took = f"{counted(len(report.stores), 'store')} in {lasting(report.seconds)}"
+    gone = f"{files_of(deleted, report.bytes_deleted)} {what}"
+    yield f"{written} ({decimal(report.bytes_written)}), {gone}, {took}"
     if report.emptied.files:
         emptied = files_of(report.emptied.files, report.emptied.bytes)
         yield f"{emptied} deleted from the trash, where they had expired"
     if trash and deleted:
-        yield (
-            f"they stay there for {duration(trash)}: "
-            f"{command('undo', report.plan.root, report.run)}"
-        )
+        undo = command("undo", report.plan.root, report.run)
+        yield f"they stay there for {duration(trash)}: {undo}"
     if not deleted and (why := why_nothing_deleted(report.plan)):
         yield f"nothing was deleted: {why}"
     yield from map(str, by_reason(report.withheld))
-    halted = sum(1 for store in report.stores if store.state is StoreOutcome.HALTED)
-    if halted:
+    if halted := sum(1 for store in report.stores if store.state is StoreOutcome.HALTED):
         yield Text(f"{counted(halted, 'store')} halted, see the findings", BAD)
 
 
 def _most_first(store: StoreReport) -> tuple[object, ...]:
-    rank = (StoreOutcome.HALTED, StoreOutcome.SKIPPED, StoreOutcome.DONE).index(store.state)
-    deleted = len(store.before.files) - len(store.after.files)
-    return rank, -deleted, store.before.id
+    added = len(store.after.files) - len(store.before.files)
+    return [*_OUTCOMES].index(store.state), added, store.before.id
 
 
 def _change(pair: Iterable[object]) -> str:

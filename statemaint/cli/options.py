@@ -17,7 +17,7 @@ from statemaint.storage import Storage
 from statemaint.workers import Workers
 
 Command = Callable[..., None]
-NUMBER = click.IntRange(min=0)
+NUMBER, POSITIVE = click.IntRange(min=0), click.IntRange(min=1)
 
 
 class Parsed(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
@@ -49,6 +49,9 @@ uri = click.argument("uri", metavar="URI", type=CheckpointName())
 as_json = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document, also for an error."
 )
+operator_flag = click.option("--operator", type=NUMBER, default=0, help="Default: 0.")
+partition_flag = click.option("--partition", type=NUMBER, help="Default: all.")
+store_flag = click.option("--store", metavar="NAME", help="Default: all.")
 key_flag = click.option("--key", metavar="TEXT", help="Only rows with a key column equal to TEXT.")
 publish_flag = click.option(
     "--publish",
@@ -65,7 +68,6 @@ def with_options(command: Command, options: Iterable[Callable[[Command], Command
 
 
 def as_json_or_lines(command: Command) -> Command:
-    """Adds `--json` and `--json-lines`."""
     shown = "Print JSON as lines: the document without its list, then each element of the list."
     return as_json(click.option("--json-lines", is_flag=True, help=shown)(command))
 
@@ -76,7 +78,7 @@ def workers_flag(command: Command) -> Command:
     @click.option(
         "--workers",
         "number",
-        type=click.IntRange(min=1),
+        type=POSITIVE,
         help="Number of stores to work on at a time.  "
         "[default: chosen for the storage and the size]",
     )
@@ -116,8 +118,7 @@ def policy_flags(command: Command) -> Command:
             return base.override(**policy)
 
         uri = rest.get("uri")
-        of_many = isinstance(uri, tuple)
-        command(policy=policy_of if of_many else policy_of(uri), **rest)
+        command(policy=policy_of if isinstance(uri, tuple) else policy_of(uri), **rest)
 
     return with_policy
 
@@ -127,8 +128,7 @@ def policy_changes(command: Command) -> Command:
 
     @wraps(command)
     def with_changes(**arguments: Any) -> None:
-        names = arguments.keys() & {setting.name for setting in SETTINGS}
-        given = {name: arguments.pop(name) for name in names}
+        given = {setting.name: arguments.pop(setting.name, None) for setting in SETTINGS}
         policy = {name: value for name, value in given.items() if value is not None}
         command(policy=policy, **arguments)
 
@@ -166,7 +166,7 @@ def scope_flags(command: Command) -> Command:
     @click.option(
         "--target-version",
         "target",
-        type=click.IntRange(min=1),
+        type=POSITIVE,
         help="Write the snapshot at this committed version instead of the newest.",
     )
     @click.option(
@@ -175,34 +175,19 @@ def scope_flags(command: Command) -> Command:
         help="Write a snapshot at the target even when its chain is short.",
     )
     @wraps(command)
-    def with_request(
-        *,
-        operator: tuple[int, ...],
-        partition: tuple[int, ...],
-        store: tuple[str, ...],
-        force_snapshot: bool,
-        target: int | None,
-        **rest: Any,
-    ) -> None:
-        scope = frozenset(operator), frozenset(partition), frozenset(store)
-        command(request=Request(target, force_snapshot, *scope), **rest)
+    def with_request(*, force_snapshot: bool, target: int | None, **rest: Any) -> None:
+        names = ("operator", "partition", "store")
+        operators, partitions, stores = (frozenset(rest.pop(name)) for name in names)
+        request = Request(target, force_snapshot, operators, partitions, stores)
+        command(request=request, **rest)
 
     return with_request
 
 
 def family_flags(command: Command) -> Command:
-    """Adds the flags that choose a column family."""
-    options = (
-        click.option("--operator", type=NUMBER, default=0, help="Default: 0."),
-        click.option("--partition", type=NUMBER, help="Default: all."),
-        click.option("--store", metavar="NAME", help="Default: all."),
-        click.option(
-            "--family",
-            metavar="NAME",
-            help="Column family; Spark's internal families must be named.",
-        ),
-    )
-    return with_options(command, options)
+    shown = "Column family; Spark's internal families must be named."
+    family = click.option("--family", metavar="NAME", help=shown)
+    return with_options(command, (operator_flag, partition_flag, store_flag, family))
 
 
 @contextmanager

@@ -1,56 +1,200 @@
-"""How a verb prints its result and ends: results on stdout, findings on stderr, an exit code."""
+"""A call's settings, how it prints its result and its messages, and its end.
+
+Results go to stdout, findings and other messages to stderr and the log file.
+"""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from errno import EDQUOT, EFBIG, EIO, ENOSPC
 from itertools import chain
 from json.encoder import encode_basestring_ascii
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
-from statemaint.cli.messages import FORMAT, STDOUT, settings, tell
+from statemaint.errors import ConfigError, StatemaintError, StorageError
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.report.run import exit_code_of
 
+FORMAT = 1
+"""The format of every JSON document; fields are added to it, never renamed or removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of a call for the output."""
+
+    color: str = "auto"
+    quiet: bool = False
+    everything: bool = False
+    as_json: bool = False
+    json_lines: bool = False
+    log: str | None = None
+    output: str | None = None
+
+
+_CURRENT: ContextVar[Settings] = ContextVar("settings", default=Settings())  # noqa: B039 -- frozen
+settings = _CURRENT.get
+
+
+@contextmanager
+def in_force(current: Settings) -> Iterator[None]:
+    before = _CURRENT.set(current)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(before)
+
+
+_RESULTS = (0, 3, 6)  # the exit codes of a verb that has printed its result
+
+
+@contextmanager
+def output_to(file: str | None, *, flag: str = "--output") -> Iterator[None]:
+    """Redirects stdout to a file that is created, or replaced, once the result is complete."""
+    if file is None:
+        yield
+        return
+    path = Path(file)
+    temp = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        stream = temp.open("w", encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise ConfigError(f"{flag} {file}: {error.strerror}") from error
+    try:
+        with stream, redirect_stdout(stream):
+            yield
+    except SystemExit as end:
+        if end.code in _RESULTS:
+            temp.replace(path)
+        raise
+    else:
+        temp.replace(path)
+    finally:
+        temp.unlink(missing_ok=True)
+
+
+class _Stdout:
+    begun = False
+    """Whether a part of this call's result has been printed."""
+
+
+STDOUT = _Stdout()
+
+
+def tell(text: str) -> None:
+    click.echo(text, err=True)
+    log(text)
+
+
+def note(text: str) -> None:
+    """Prints a line on stderr, except in a quiet call."""
+    if settings().quiet:
+        log(text)
+    else:
+        tell(text)
+
+
+def log(text: str) -> None:
+    """Appends a line to the log file of `--log-file`, with its time."""
+    if (path := settings().log) is None:
+        return
+    try:
+        with Path(path).open("a", encoding="utf-8", errors="backslashreplace") as stream:
+            stream.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {text}\n")
+    except OSError as error:
+        raise ConfigError(f"--log-file {path}: {error.strerror}") from error
+
+
+_FULL = {ENOSPC, EDQUOT, EFBIG, EIO}
+_NEXT = {
+    "NOT_A_CHECKPOINT": "give the query's checkpointLocation",
+    "LEASE_HELD": "wait until the other run has ended",
+    "LEASE_LOST": "run again",
+    "SUPERSEDED": "plan again",
+    "INTERRUPTED": "run again to continue",
+}
+
+
+def end_with_error(error: BaseException) -> NoReturn:
+    """Reports an error on stderr, with `--json` on stdout too, and exits with its code."""
+    code, message, exit_code = _described(error)
+    tell(line_of(error))
+    if code == "OUTPUT":
+        drop_output()
+    elif {"--json", "--json-lines"}.intersection(sys.argv[1:]) and not STDOUT.begun:
+        place: Any = getattr(error, "path", None) or getattr(error, "root", None)
+        path, advice = str(place) if place else None, _NEXT.get(code)
+        if isinstance(error, click.UsageError) and error.ctx:
+            advice = _help(error)
+        facts = {"code": code, "message": message, "path": path, "next": advice}
+        click.echo(json.dumps({"format": FORMAT, "error": facts}, indent=2))
+    sys.exit(exit_code)
+
+
+def line_of(error: BaseException) -> str:
+    code, message, _ = _described(error)
+    return message if code == "INTERRUPTED" else f"statemaint: {code}: {message}"
+
+
+def _described(error: BaseException) -> tuple[str, str, int]:
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        # 128 and the number of the signal, as shells expect
+        return "INTERRUPTED", "interrupted; run again to continue", 130
+    if isinstance(error, click.ClickException):
+        message = " ".join(error.format_message().split()).rstrip(".")
+        return ConfigError.code, f"{message}; {_help(error)}", ConfigError.exit_code
+    message = " ".join("; ".join((str(error), *getattr(error, "__notes__", []))).split())
+    if isinstance(error, StatemaintError):
+        return error.code, message, error.exit_code
+    if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+        why = os.strerror(error.errno or 0)
+        return "OUTPUT", f"the result could not be written: {why}", StorageError.exit_code
+    return StatemaintError.code, f"{type(error).__name__}: {message}", 1
+
+
+def _help(error: click.ClickException) -> str:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"see '{context.command_path if context else 'statemaint'} --help'"
+
+
+def drop_output() -> None:
+    """Discards the rest of stdout, which Python would try to write again at its exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 Json = dict[str, Any]
-
 MOST_LINES = 20
-
-# An error within the first mebibyte leaves stdout empty.
-_HELD = 1024 * 1024
 _CHUNK = 64 * 1024
-_INDENT = "  "
 _IN_LIST = "\n    "
 
 
 def print_result(
-    document: Callable[[], Json],
-    table: Callable[[], None],
-    *,
-    checkpoint: str | None = None,
-    lines: str = "",
+    document: Callable[[], Json], table: Callable[[], object], *, lines: str = ""
 ) -> None:
-    """Prints a result, as JSON or as a table.
-
-    `checkpoint` is added to a `document` that lacks it. `lines` is the field with the list that
-    `--json-lines` prints, an element a line.
-    """
-    if not settings().as_json:
+    """Prints a result, as JSON or as a table; `lines` as of `print_json`."""
+    if settings().as_json:
+        print_json(document(), lines=lines)
+    else:
         table()
-        return
-    content = headed(document(), checkpoint)
+
+
+def print_json(document: Json, *, lines: str = "") -> None:
+    """Prints a document; `lines` is the list that `--json-lines` prints, an element a line."""
+    content = {"format": FORMAT, **document}
     if settings().json_lines:
         rows = content.pop(lines)
         print_pieces(_as_lines(content, rows))
     else:
         click.echo(json.dumps(content, indent=2))
-
-
-def headed(document: Json, checkpoint: str | None) -> Json:
-    where = {"checkpoint": checkpoint} if checkpoint is not None else {}
-    return {"format": FORMAT, **where, **document}
 
 
 def _as_lines(document: Json, rows: Iterable[Json]) -> Iterator[str]:
@@ -60,7 +204,7 @@ def _as_lines(document: Json, rows: Iterable[Json]) -> Iterator[str]:
 def print_pieces(pieces: Iterable[str]) -> None:
     """Prints a text piece by piece, but nothing before there is a mebibyte, or all of it."""
     held: list[str] = []
-    size, most = 0, _HELD
+    size, most = 0, 1024 * 1024  # an error within them leaves stdout empty
     for piece in pieces:
         held.append(piece)
         size += len(piece)
@@ -73,7 +217,8 @@ def print_pieces(pieces: Iterable[str]) -> None:
 
 def print_rows(document: Json, rows: Iterable[Json]) -> None:
     """Prints a document whose last field is `rows`, and each row as it comes."""
-    print_pieces((_as_lines if settings().json_lines else json_with_rows)(document, rows))
+    printed = _as_lines if settings().json_lines else json_with_rows
+    print_pieces(printed({"format": FORMAT, **document}, rows))
 
 
 def json_with_rows(document: Json, rows: Iterable[Json]) -> Iterator[str]:
@@ -88,7 +233,7 @@ def json_with_rows(document: Json, rows: Iterable[Json]) -> Iterator[str]:
 
 def json_text(value: Any, newline: str = "\n") -> str:
     """Returns `json.dumps(value, indent=2)`, faster; further lines begin with `newline`."""
-    within = newline + _INDENT
+    within = newline + "  "
     if isinstance(value, dict) and value:
         lines = [f"{_scalar(name)}: {json_text(member, within)}" for name, member in value.items()]
         return "{" + within + f",{within}".join(lines) + newline + "}"
@@ -111,11 +256,11 @@ def print_findings(findings: Sequence[Finding]) -> None:
             of_code.setdefault(finding.store or finding.detail, []).append(finding.detail)
     for code, stores in by_code.items():
         most = 1 if code is FindingCode.STORAGE_FAILED else MOST_LINES
-        print_lines([f"{code}: {_of_store(details)}" for details in stores.values()], most=most)
-
-
-def _of_store(details: Sequence[str]) -> str:
-    return details[0] + (f" (and {len(details) - 1} more of this store)" if details[1:] else "")
+        lines = []
+        for first, *others in stores.values():
+            more = f" (and {len(others)} more of this store)" if others else ""
+            lines.append(f"{code}: {first}{more}")
+        print_lines(lines, most=most)
 
 
 def print_lines(lines: Sequence[str], *, most: int = MOST_LINES) -> None:

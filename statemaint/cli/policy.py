@@ -6,21 +6,13 @@ import click
 from rich.filesize import decimal
 
 from statemaint.cli import tables
-from statemaint.cli.options import DURATION, as_json, policy_flags, uri
+from statemaint.cli.options import DURATION, POSITIVE, as_json, policy_flags, uri
 from statemaint.cli.output import Json, print_result
 from statemaint.cli.tables import Column, number
 from statemaint.maintain.runs import list_runs
 from statemaint.maintain.trend import read_trend
 from statemaint.model.policy import Policy, duration
-from statemaint.plan.backtest import (
-    PastBatches,
-    PastRuns,
-    Trial,
-    back_test,
-    candidates,
-    history_of,
-    recommended,
-)
+from statemaint.plan import backtest
 from statemaint.plan.restart_limit import forecast_of
 from statemaint.planning import scan_checkpoint
 from statemaint.scan.record_size import with_record_size
@@ -35,7 +27,7 @@ _HOUR = 3600.0
 @policy_flags
 @click.option(
     "--days",
-    type=click.IntRange(min=1),
+    type=POSITIVE,
     default=30,
     show_default=True,
     help="How long the batches of the history are repeated.",
@@ -63,15 +55,18 @@ def policy_verb(
     """
     storage = ReadOnly(open_storage(uri))
     ends = [point.time for point in read_trend(storage).points if not point.span]
-    ledger = PastRuns.of(list_runs(storage), ends)
+    ledger = backtest.PastRuns.of(list_runs(storage), ends)
     every = every or ledger.every or _HOUR
     checkpoint = with_record_size(storage, scan_checkpoint(storage))
-    history = history_of(checkpoint, forecast_of(checkpoint, policy))
-    tried = candidates(history, policy) if history else ()
-    trials = [back_test(history, each, every=every, days=days) for each in tried if history]
-    best = recommended(trials, policy.restart_within) if trials else None
+    history = backtest.history_of(checkpoint, forecast_of(checkpoint, policy))
+    tried = backtest.candidates(history, policy) if history else ()
+    trials = [
+        backtest.back_test(history, each, every=every, days=days) for each in tried if history
+    ]
+    best = backtest.recommended(trials, policy.restart_within) if trials else None
     print_result(
         lambda: {
+            "checkpoint": checkpoint.root,
             "days": days,
             "every": every,
             "batch_interval": history.interval if history else None,
@@ -81,11 +76,10 @@ def policy_verb(
             "recommended": _trial_json(best, request_price) if best else None,
         },
         lambda: _print(history, trials, best, days, every, ledger, request_price),
-        checkpoint=checkpoint.root,
     )
 
 
-def _trial_json(trial: Trial, price: float | None) -> Json:
+def _trial_json(trial: backtest.Trial, price: float | None) -> Json:
     return {
         "policy": asdict(trial.policy),
         "snapshots_written": trial.snapshots,
@@ -96,27 +90,26 @@ def _trial_json(trial: Trial, price: float | None) -> Json:
     }
 
 
-def _cost(trial: Trial, price: float) -> float:
+def _cost(trial: backtest.Trial, price: float) -> float:
     return round(price * trial.requests / 1e6, 2)
 
 
 def _print(  # noqa: PLR0913, PLR0917 -- what it shows
-    history: PastBatches | None,
-    trials: list[Trial],
-    best: Trial | None,
+    history: backtest.PastBatches | None,
+    trials: list[backtest.Trial],
+    best: backtest.Trial | None,
     days: int,
     every: float,
-    ledger: PastRuns,
+    ledger: backtest.PastRuns,
     price: float | None,
 ) -> None:
     if history is None:
         tables.print_line("nothing to try settings on: no change of a batch is listed")
         return
+    interval, slots = duration(round(history.interval)), counted(history.forecast.slots, "slot")
     tables.print_line(
         f"{counted(days, 'day')} of batches like the last {len(history.changes):,}, one in "
-        f"{duration(round(history.interval))}, and a run of maintenance every "
-        f"{duration(round(every))}; "
-        f"restarts in {counted(history.forecast.slots, 'slot')}"
+        f"{interval}, and a run of maintenance every {duration(round(every))}; restarts in {slots}"
     )
     columns = _COLUMNS
     if price:
@@ -135,7 +128,7 @@ def _print(  # noqa: PLR0913, PLR0917 -- what it shows
     tables.print_line(f"recommended  {best.setting}{saved}")
 
 
-_COLUMNS: tuple[Column[Trial], ...] = (
+_COLUMNS: tuple[Column[backtest.Trial], ...] = (
     Column("setting", lambda row: row.setting),
     number("snapshots", lambda row: f"{row.snapshots:,}", 2),
     number("written", lambda row: decimal(row.written)),

@@ -3,14 +3,14 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from contextvars import copy_context
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from rich.filesize import decimal
 
-from statemaint.cli.messages import note, settings
+from statemaint.cli.output import note, settings
 from statemaint.cli.tables import lasting
 from statemaint.progress import STORE, watched
 from statemaint.wording import counted
@@ -82,7 +82,7 @@ class Meter:
             return f"{decimal(int(self._read / passed))} a second"
         return f"{self._ended / passed:,.1f} {self.noun}s a second"
 
-    def end(self) -> None:
+    def close(self) -> None:
         if self._bar:
             self._bar.stop()
 
@@ -118,26 +118,19 @@ def _new_bar(label: str) -> "Progress":
 @contextmanager
 def work_done(label: str) -> Iterator[None]:
     """Shows the progress of the work in the block, in stores or what else its jobs are of."""
-    meter = Meter(label)
-    try:
-        with watched(meter):
-            yield
-    finally:
-        meter.end()
+    with closing(Meter(label)) as meter, watched(meter):
+        yield
 
 
 @contextmanager
 def actions_done() -> "Iterator[Callable[[Outcome, Plan], None]]":
     """Yields a function that takes each outcome of a run, and shows the progress of the run."""
-    meter = Meter("maintaining")
+    with closing(Meter("maintaining")) as meter:
 
-    def advance(outcome: "Outcome", plan: "Plan") -> None:
-        del outcome
-        if not meter.begun:
-            meter.begin(len(plan.actions), 0, "action")
-        meter.done(0)
+        def advance(outcome: "Outcome", plan: "Plan") -> None:
+            del outcome
+            if not meter.begun:
+                meter.begin(len(plan.actions), 0, "action")
+            meter.done(0)
 
-    try:
         yield advance
-    finally:
-        meter.end()

@@ -10,15 +10,14 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from statemaint import __version__
 from statemaint.cli import tables
-from statemaint.cli.messages import settings, tell
 from statemaint.cli.options import DURATION, SHARE, as_json
-from statemaint.cli.output import headed, print_result
+from statemaint.cli.output import FORMAT, Json, print_json, settings, tell
 from statemaint.cli.targets import Address, queries_file
 from statemaint.errors import ConfigError, NotInstalledError, StatemaintError
 from statemaint.maintain.record import read_record, write_record
@@ -34,8 +33,13 @@ from statemaint.queries.checks import expected_interval
 from statemaint.queries.memory import state_folder
 from statemaint.queries.models import DEFAULT_POOL, Query
 from statemaint.queries.problems import InvalidQueriesError, Problem, unresolved
-from statemaint.queries.reader import QueriesReader, read_queries
-from statemaint.queries.reading import QueriesReading, in_order, is_in_shard
+from statemaint.queries.reading import (
+    QueriesReader,
+    QueriesReading,
+    in_order,
+    is_in_shard,
+    read_queries,
+)
 from statemaint.report.record import with_loss
 from statemaint.storage import Storage, open_storage, storage_of
 from statemaint.wording import counted
@@ -57,38 +61,34 @@ def queries_verb(config: tuple[str, ...], what: str) -> None:
     file = queries_file(config)
     reading = read_queries(file)
     queries = dict(sorted(reading.queries.items()))
-    wrong = (
-        reading.problem_of(name, why, "notify", place) for name, place, why in unresolved(queries)
-    )
+    callbacks = unresolved(queries)
+    wrong = (reading.problem_of(name, why, "notify", place) for name, place, why in callbacks)
     problems = in_order((*reading.all_problems, *wrong))
-    if not problems or what == "list" or settings().as_json:
-        print_result(
-            lambda: _document(queries, problems),
-            lambda: _print_table(file, queries, full=what == "list"),
-        )
+    if settings().as_json:
+        print_json(_document(queries, problems))
+    elif what == "list":
+        listed = [(name, query.checkpoint) for name, query in queries.items()]
+        tables.print_table(("query", "checkpoint"), listed)
+    elif not problems:
+        _print_valid(file, queries)
     for problem in problems:
         click.echo(f"statemaint: {ConfigError.code}: {problem}", err=True)
     if problems:
         sys.exit(ConfigError.exit_code)
 
 
-def _document(queries: Mapping[str, Query], problems: Iterable[Problem]) -> dict[str, Any]:
-    wrong = [
-        {
-            "file": problem.file,
-            "line": problem.line or None,
-            "key": problem.key,
-            "problem": problem.what,
-        }
-        for problem in problems
+def _document(queries: Mapping[str, Query], problems: Iterable[Problem]) -> Json:
+    listed = [
+        {"file": wrong.file, "line": wrong.line or None, "key": wrong.key, "problem": wrong.what}
+        for wrong in problems
     ]
     return {
-        "valid": not wrong,
+        "valid": not listed,
         "queries": {name: query.checkpoint for name, query in queries.items()},
         "disabled": [name for name, query in queries.items() if not query.enabled],
         "pools": _used(queries, "pool"),
         "executors": _used(queries, "executor"),
-        "problems": wrong,
+        "problems": listed,
     }
 
 
@@ -98,11 +98,7 @@ def _used(queries: Mapping[str, Query], setting: str) -> list[str]:
     return sorted(filter(None, used))
 
 
-def _print_table(config: str, queries: Mapping[str, Query], *, full: bool) -> None:
-    if full:
-        listed = [(name, query.checkpoint) for name, query in queries.items()]
-        tables.print_table(("query", "checkpoint"), listed)
-        return
+def _print_valid(config: str, queries: Mapping[str, Query]) -> None:
     tables.print_line(f"{config}: valid, {counted(len(queries), 'query', 'queries')}", wrap=False)
     if others := [pool for pool in _used(queries, "pool") if pool != DEFAULT_POOL]:
         click.echo(
@@ -119,15 +115,10 @@ def _print_table(config: str, queries: Mapping[str, Query], *, full: bool) -> No
         )
 
 
-GATEWAY_VARIABLE = "STATEMAINT_PUSHGATEWAY"
-
-
 def named_of(reading: QueriesReading, name: str) -> Named:
     query = reading.queries[name]
-    return _named(
-        name,
-        reading.path,
-        query.checkpoint,
+    return replace(
+        _named(name, reading.path, query.checkpoint),
         interval=expected_interval(query.schedule),
         savepoint_interval=query.savepoint_interval,
         every_unit=query.detail == "partition",
@@ -143,28 +134,20 @@ def targets_of(reading: QueriesReading, name: str) -> Targets:
             f"{reading.path}: pushgateway_auth.connection is Airflow's; give the secret in a file, "
             "or in STATEMAINT_PUSHGATEWAY_USER and STATEMAINT_PUSHGATEWAY_PASSWORD"
         )
-    gateway = os.environ.get(GATEWAY_VARIABLE) or head.pushgateway
+    gateway = os.environ.get("STATEMAINT_PUSHGATEWAY") or head.pushgateway
     textfile = Path(head.textfile) if head.textfile else None
     return Targets(gateway, auth or GatewayAuth(), textfile, *reading.names_for_pruning(name))
 
 
-def _unnamed(address: str) -> Named:
-    """Returns the name of a checkpoint that no queries file names: its folder's."""
-    folder, _, name = address.rstrip("/").rpartition("/")
-    return _named(name, folder, address)
-
-
-def _named(name: str, place: str, checkpoint: str, **more: Any) -> Named:
+def _named(name: str, place: str, checkpoint: str) -> Named:
     origin, former = origins_of(os.environ, place)
-    namespace, storage = namespace_of(os.environ), storage_of(checkpoint)
     return Named(
         query=name,
         origin=origin,
         former=former,
         version=__version__,
-        namespace=namespace,
-        storage=storage,
-        **more,
+        namespace=namespace_of(os.environ),
+        storage=storage_of(checkpoint),
     )
 
 
@@ -177,8 +160,11 @@ def publisher(address: Address, gateway: str | None = None) -> Callable[[Storage
     except ImportError as error:
         raise NotInstalledError("prometheus-client", extra="metrics") from error
 
-    named = named_of(*address.named) if address.named else _unnamed(address)
-    targets = targets_of(*address.named) if address.named else Targets()
+    if address.named:
+        named, targets = named_of(*address.named), targets_of(*address.named)
+    else:  # no queries file names the checkpoint: its folder does
+        folder, _, name = address.rstrip("/").rpartition("/")
+        named, targets = _named(name, folder, address), Targets()
     if gateway:
         targets = replace(targets, gateway=gateway)
 
@@ -191,9 +177,6 @@ def publisher(address: Address, gateway: str | None = None) -> Callable[[Storage
             tell(f"the metrics are not published: {error}")
 
     return publish
-
-
-_EVERY, _KEEP = 60.0, 900.0
 
 
 @click.command("exporter")
@@ -211,12 +194,12 @@ _EVERY, _KEEP = 60.0, 900.0
     help="The address of the interface to listen on; 127.0.0.1 for this machine only.",
 )
 @click.option(
-    "--every", type=DURATION, default=_EVERY, help="The time between readings.  [default: 1m]"
+    "--every", type=DURATION, default=60.0, help="The time between readings.  [default: 1m]"
 )
 @click.option(
     "--keep",
     type=DURATION,
-    default=_KEEP,
+    default=900.0,
     help="How long to keep the series of a query that can no longer be read.  [default: 15m]",
 )
 @click.option(
@@ -261,22 +244,17 @@ def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a separate choice
         if not (reading.usable or reading.queries):
             raise InvalidQueriesError(reading.problems)
         exporter.refresh()
-        stop = _asked_to_stop()
+        stop = Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
         _say(f"http{'s' if certificate else ''}://{host}:{port_used}")
         while not stop.wait(every):
             exporter.refresh()
 
 
 def _say(url: str) -> None:
-    document = headed({"url": f"{url}/metrics"}, None)
+    document = {"format": FORMAT, "url": f"{url}/metrics"}
     click.echo(json.dumps(document) if settings().as_json else f"serving {url}/metrics")
-
-
-def _asked_to_stop() -> Event:
-    stop = Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    return stop
 
 
 def _places(reader: QueriesReader, shard: tuple[int, int]) -> "RecordPlaces":
@@ -290,7 +268,5 @@ def _places(reader: QueriesReader, shard: tuple[int, int]) -> "RecordPlaces":
         for name, query in sorted(queries.items())
         if is_in_shard(name, shard)
     )
-    problems = tuple(
-        (problem.file, problem.line, problem.entry) for problem in reading.all_problems
-    )
+    problems = tuple((wrong.file, wrong.line, wrong.entry) for wrong in reading.all_problems)
     return RecordPlaces(places, len(queries), problems, labels_of(origin, namespace))

@@ -9,20 +9,9 @@ from typing import IO, Any, NoReturn
 import click
 from rich.filesize import decimal
 
+from statemaint.cli import options as flags
 from statemaint.cli.maintain import end_with_report
-from statemaint.cli.messages import note, settings
-from statemaint.cli.options import (
-    DURATION,
-    NUMBER,
-    Command,
-    as_json,
-    publish_flag,
-    publishing,
-    uri,
-    with_options,
-    workers_flag,
-)
-from statemaint.cli.output import MOST_LINES, print_lines, print_result
+from statemaint.cli.output import MOST_LINES, note, print_json, print_lines, settings
 from statemaint.cli.progress import actions_done, work_done
 from statemaint.cli.runs import end_with_undone
 from statemaint.cli.tables import files_of
@@ -33,7 +22,7 @@ from statemaint.maintain.record import recorded, recorded_recovery
 from statemaint.maintain.run import apply
 from statemaint.model.findings import damaged
 from statemaint.plan.actions import WriteSnapshot
-from statemaint.plan.recovery.recovery_plan import Proof, RecoveryPlan, Remove, RepairStep
+from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove
 from statemaint.recover import (
     RecoveryReport,
     apply_recovery,
@@ -50,29 +39,18 @@ from statemaint.wording import command, counted
 from statemaint.workers import Workers
 
 
-def _end_with_plan(plan: RecoveryPlan, trash_for: float) -> NoReturn:
-    print_result(
-        lambda: {**recovery_json(plan), "trash_for": trash_for},
-        lambda: click.echo("\n".join(_lines(plan))),
-    )
-    if plan.actions and not settings().as_json:
-        note("nothing was written; add --apply to carry it out")
-    _end_with(plan)
-
-
 def _end_with_result(done: RecoveryReport) -> NoReturn:
-    print_result(
-        lambda: recovered_json(done.run, done.plan, done.removed, done.written),
-        lambda: click.echo("\n".join(_result_lines(done) if done.run else _lines(done.plan))),
-    )
+    if settings().as_json:
+        print_json(recovered_json(done.run, done.plan, done.removed, done.written))
+    else:
+        click.echo("\n".join(_result_lines(done) if done.run else _lines(done.plan)))
     _end_with(done.plan)
 
 
 def _end_with(plan: RecoveryPlan) -> NoReturn:
     print_lines(plan.unrepaired)
-    print_lines(
-        [f"{finding.code}: {finding.detail}" for finding in plan.findings if finding.damage]
-    )
+    damage = [finding for finding in plan.findings if finding.damage]
+    print_lines([f"{finding.code}: {finding.detail}" for finding in damage])
     sys.exit(CheckpointError.exit_code if damaged(plan.findings) else 0)
 
 
@@ -86,27 +64,20 @@ def _result_lines(done: RecoveryReport) -> Iterator[str]:
 
 def _lines(plan: RecoveryPlan) -> Iterator[str]:
     if not plan.actions:
-        yield f"{plan.verb}: {_idle(plan)}"
+        idle = "nothing to do"
+        if damage := sum(1 for finding in plan.findings if finding.damage):
+            how = f"`{command('doctor', plan.root)}` says what can be done"
+            idle = f"of {counted(damage, 'finding')} of damage it can repair none; {how}"
+        yield f"{plan.verb}: {idle}"
         return
     yield from (f"{label:<9} {text}" for label, text in decision(plan, decimal))
     if plan.verb == "rollback" and len(plan.actions) > MOST_LINES and not settings().everything:
         yield from _by_store(step.path for step in plan.actions)
     else:
         yield from _first([_step_line(step) for step in plan.actions], "step")
-    proofs = [_proof_line(step, step.proof) for step in plan.repairs if step.proof]
-    yield from _first(proofs, "proof")
+    yield from _first([*_proofs(plan)], "proof")
     versions = counted(plan.versions_checked, "version")
     yield f"checked   {versions} of stores, read without these files"
-
-
-def _idle(plan: RecoveryPlan) -> str:
-    damage = sum(1 for finding in plan.findings if finding.damage)
-    if not damage:
-        return "nothing to do"
-    return (
-        f"of {counted(damage, 'finding')} of damage it can repair none; "
-        f"`{command('doctor', plan.root)}` says what can be done"
-    )
 
 
 def _first(lines: Sequence[str], noun: str) -> Iterator[str]:
@@ -136,28 +107,27 @@ def _step_line(step: Remove | WriteSnapshot) -> str:
     return f"write     {step.path}  (version {step.version} from {files})"
 
 
-def _proof_line(step: RepairStep, proof: Proof) -> str:
-    without = "without them" if step.removes else "by the log"
-    rows = counted(proof.rows, "row")
-    return (
-        f"proof     {step.store}: version {step.version} {without} has {rows}, "
-        f"digest {proof.digest}"
+def _proofs(plan: RecoveryPlan) -> Iterator[str]:
+    for step in plan.repairs:
+        if proof := step.proof:
+            version = f"version {step.version} {'without them' if step.removes else 'by the log'}"
+            rows = f"{counted(proof.rows, 'row')}, digest {proof.digest}"
+            yield f"proof     {step.store}: {version} has {rows}"
+
+
+def _recovery_flags(command: flags.Command) -> flags.Command:
+    shown = "Carry it out; without this flag nothing is written."
+    trash = "Keep removed files in the trash this long, for `statemaint undo`.  [default: 30d]"
+    month = 30 * 24 * 3600.0  # longer than `maintain`'s: of a recovery `undo` matters most
+    apply_flag = click.option("--apply", is_flag=True, help=shown)
+    trash_flag = click.option("--trash-for", type=flags.DURATION, default=month, help=trash)
+    return flags.with_options(
+        command, [apply_flag, trash_flag, flags.publish_flag, flags.workers_flag, flags.as_json]
     )
 
 
-_MONTH = 30 * 24 * 3600.0  # longer than `maintain`'s: of a recovery `undo` matters most
-
-
-def _recovery_flags(command: Command) -> Command:
-    shown = "Carry it out; without this flag nothing is written."
-    trash = "Keep removed files in the trash this long, for `statemaint undo`.  [default: 30d]"
-    apply_flag = click.option("--apply", is_flag=True, help=shown)
-    trash_flag = click.option("--trash-for", type=DURATION, default=_MONTH, help=trash)
-    return with_options(command, [apply_flag, trash_flag, publish_flag, workers_flag, as_json])
-
-
 @click.command("repair")
-@uri
+@flags.uri
 @_recovery_flags
 def repair_verb(uri: Address, **options: Any) -> None:
     """Show which damage can be repaired, with a proof for each step, or repair it (--apply).
@@ -172,11 +142,11 @@ def repair_verb(uri: Address, **options: Any) -> None:
 
 
 @click.command("rollback")
-@uri
+@flags.uri
 @click.option(
     "--to-batch",
     "batch",
-    type=NUMBER,
+    type=flags.NUMBER,
     required=True,
     help="The batch to roll back to; `statemaint doctor` lists the batches that load.",
 )
@@ -208,12 +178,18 @@ def _end_with_recovery(  # noqa: PLR0913 -- as of the verbs
     storage = open_storage(uri)
     if apply:
         work = partial(carry_out, storage, trash_for=trash_for, workers=workers)
-        with publishing(uri, storage, wanted=publish), work_done(doing):
+        with flags.publishing(uri, storage, wanted=publish), work_done(doing):
             done = recorded_recovery(storage, work)
         _end_with_result(done)
     with work_done("planning"):
         planned = plan(storage, workers=workers)
-    _end_with_plan(planned, trash_for)
+    if settings().as_json:
+        print_json({**recovery_json(planned), "trash_for": trash_for})
+    else:
+        click.echo("\n".join(_lines(planned)))
+        if planned.actions:
+            note("nothing was written; add --apply to carry it out")
+    _end_with(planned)
 
 
 @click.command("apply")
@@ -221,8 +197,8 @@ def _end_with_recovery(  # noqa: PLR0913 -- as of the verbs
 @click.option(
     "--at", metavar="URI", help="Address of the checkpoint; default: the one in the plan."
 )
-@workers_flag
-@as_json
+@flags.workers_flag
+@flags.as_json
 def apply_verb(plan_file: IO[bytes], at: str | None, *, workers: Workers) -> None:
     """Carry out exactly what `plan`, `repair`, `rollback` or `undo --dry-run` printed, or refuse.
 

@@ -12,17 +12,9 @@ from typing import Any, NoReturn
 import click
 from rich.filesize import decimal
 
+from statemaint.cli import options as flags
 from statemaint.cli import tables
-from statemaint.cli.options import (
-    DURATION,
-    NUMBER,
-    as_json,
-    as_json_or_lines,
-    publish_flag,
-    publishing,
-    uri,
-)
-from statemaint.cli.output import MOST_LINES, print_result
+from statemaint.cli.output import MOST_LINES, print_json, print_result, settings
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, files_of, lasting, number
 from statemaint.cli.targets import Address
@@ -41,9 +33,9 @@ from statemaint.wording import command, counted, moment
 
 
 @click.command("runs")
-@uri
+@flags.uri
 @click.argument("run", metavar="[RUN]", required=False)
-@as_json_or_lines
+@flags.as_json_or_lines
 def runs_verb(uri: str, run: str | None) -> None:
     """List the runs that changed a checkpoint, the newest first, and which were undone.
 
@@ -62,13 +54,14 @@ def runs_verb(uri: str, run: str | None) -> None:
     runs = list_runs(storage)
     if run is not None:
         _show(storage, _named(run, runs, storage.root))
-        return
-    print_result(
-        lambda: {"runs": [asdict(run) for run in runs]},
-        lambda: _print_runs(runs),
-        checkpoint=storage.root,
-        lines="runs",
-    )
+    elif settings().as_json:
+        document = {"checkpoint": storage.root, "runs": [asdict(run) for run in runs]}
+        print_json(document, lines="runs")
+    elif runs:
+        tables.print_first(_COLUMNS, runs, "run")
+        tables.print_lines(line for run in runs for line in _undone_lines(run))
+    else:
+        tables.print_line("no run has changed this checkpoint yet")
 
 
 def _named(run: str, runs: Sequence[Run], root: str) -> Run:
@@ -85,12 +78,15 @@ def _show(storage: Storage, run: Run) -> None:
         {name: fields[name] for name in _FIELDS if name in fields}
         for fields in list_actions(storage, run.run)
     ]
-    print_result(
-        lambda: {**asdict(run), "actions": actions},
-        lambda: _print_run(run, actions, storage.root),
-        checkpoint=storage.root,
-        lines="actions",
-    )
+    if settings().as_json:
+        document = {"checkpoint": storage.root, **asdict(run), "actions": actions}
+        print_json(document, lines="actions")
+        return
+    tables.print_lines((*_heading(run, storage.root), *_undone_lines(run)))
+    counts = Counter((str(step.get("action")), str(step.get("reason", ""))) for step in actions)
+    for (action, reason), count in sorted(counts.items()):
+        tables.print_line(f"{count:>8,} {action} {reason}".rstrip().replace("_", " "))
+    tables.print_first(_ACTION_COLUMNS, actions, "action")
 
 
 _FIELDS = (
@@ -99,22 +95,11 @@ _FIELDS = (
 )  # fmt: skip
 
 
-def _print_run(run: Run, actions: Sequence[Mapping[str, Any]], root: str) -> None:
-    for line in (*_heading(run, root), *_undone_lines(run)):
-        tables.print_line(line, wrap=False)
-    counts = Counter((str(step.get("action")), str(step.get("reason", ""))) for step in actions)
-    for (action, reason), count in sorted(counts.items()):
-        tables.print_line(f"{count:>8,} {action} {reason}".rstrip().replace("_", " "))
-    tables.print_first(_ACTION_COLUMNS, actions, "action")
-
-
 _ACTION_COLUMNS: tuple[Column[Mapping[str, Any]], ...] = (
-    Column("action", lambda fields: tables.cell(fields.get("action", ""))),
-    Column("file", lambda fields: tables.cell(fields.get("path", ""))),
-    Column(
-        "reason", lambda fields: tables.cell(fields.get("reason", "")).replace("_", " "), spare=2
-    ),
-    number("bytes", lambda fields: decimal(fields["bytes"]) if "bytes" in fields else "", 1),
+    Column("action", lambda row: tables.cell(row.get("action", ""))),
+    Column("file", lambda row: tables.cell(row.get("path", ""))),
+    Column("reason", lambda row: tables.cell(row.get("reason", "")).replace("_", " "), spare=2),
+    number("bytes", lambda row: decimal(row["bytes"]) if "bytes" in row else "", 1),
 )
 
 
@@ -126,11 +111,8 @@ def _heading(run: Run, root: str) -> Iterator[str]:
         yield f"did      batch {run.batch} committed, with rows that were given"
         yield f"undo     {command('rollback', root, '--to-batch', str(run.batch - 1))}"
         return
-    deleted = files_of(run.files_deleted, run.bytes_deleted)
-    yield (
-        f"did      {counted(run.snapshots_written, 'snapshot')} written "
-        f"({decimal(run.bytes_written)}), {deleted} deleted"
-    )
+    written = f"{counted(run.snapshots_written, 'snapshot')} written ({decimal(run.bytes_written)})"
+    yield f"did      {written}, {files_of(run.files_deleted, run.bytes_deleted)} deleted"
     if run.undo_of is not None:
         back = files_of(run.files_restored, run.bytes_restored)
         yield f"undo     of run {run.undo_of}: {back} brought back"
@@ -138,22 +120,11 @@ def _heading(run: Run, root: str) -> Iterator[str]:
         yield f"undo     {command('undo', root, run.run)}"
 
 
-def _print_runs(runs: Sequence[Run]) -> None:
-    if not runs:
-        tables.print_line("no run has changed this checkpoint yet")
-        return
-    tables.print_first(_COLUMNS, runs, "run")
-    for run in runs:
-        for line in _undone_lines(run):
-            tables.print_line(line, wrap=False)
-
-
 def _undone_lines(run: Run) -> Iterator[str]:
     for undoing in reversed(run.undone):
-        files = f"{counted(undoing.files, 'file')} back" + (
-            f", {undoing.left} left" if undoing.left else ""
-        )
-        yield f"{run.run} was undone {moment(undoing.time)} by {undoing.run}: {files}"
+        files = f"{counted(undoing.files, 'file')} back"
+        left = f", {undoing.left} left" if undoing.left else ""
+        yield f"{run.run} was undone {moment(undoing.time)} by {undoing.run}: {files}{left}"
 
 
 def _undo_cell(run: Run) -> str:
@@ -179,11 +150,11 @@ _COLUMNS: tuple[Column[Run], ...] = (
 
 
 @click.command("undo")
-@uri
+@flags.uri
 @click.argument("run", metavar="RUN")
 @click.option("--dry-run", is_flag=True, help="Show what would come back; write nothing.")
-@publish_flag
-@as_json
+@flags.publish_flag
+@flags.as_json
 def undo_verb(uri: Address, run: str, *, dry_run: bool, publish: bool) -> None:
     """Restore the files that a run moved to the trash, if they still fit.
 
@@ -201,27 +172,31 @@ def undo_verb(uri: Address, run: str, *, dry_run: bool, publish: bool) -> None:
         plan = plan_undo(storage, run)
         print_result(lambda: undo_plan_json(plan), lambda: _print_plan(plan))
         _end_with_left(plan.left)
-    with publishing(uri, storage, wanted=publish), work_done("restoring"):
+    with flags.publishing(uri, storage, wanted=publish), work_done("restoring"):
         undone = recorded_recovery(storage, partial(undo, storage, run))
     end_with_undone(undone, storage.root)
 
 
 def end_with_undone(undone: Undone, checkpoint: str) -> NoReturn:
-    left = {"left": list(undone.left), "reasons": dict(undone.left)}
-    print_result(
-        lambda: {**fields_json(undone, "run undo files bytes"), **left},
-        lambda: _print_undone(undone),
-        checkpoint=checkpoint,
-    )
+    if settings().as_json:
+        left = {"left": list(undone.left), "reasons": dict(undone.left)}
+        fields = fields_json(undone, "run undo files bytes")
+        print_json({"checkpoint": checkpoint, **fields, **left})
+    else:
+        files = files_of(undone.files, undone.bytes)
+        tables.print_line(f"brought back {files} of run {undone.run}")
+        if undone.files:
+            tables.print_line(undone.sequel, wrap=False)
+        if undone.left:
+            stay = "1 file stays" if len(undone.left) == 1 else f"{len(undone.left)} files stay"
+            tables.print_line(f"{stay} in the trash")
     _end_with_left(undone.left)
 
 
 def _print_plan(plan: UndoPlan) -> None:
     tables.print_line(f"dry run, nothing was done: {plan.root}", wrap=False)
-    tables.print_line(
-        f"{len(plan.coming):,} of {counted(len(plan.files), 'file')} of run {plan.run} would come "
-        f"back ({decimal(plan.bytes)})"
-    )
+    of_all = f"{len(plan.coming):,} of {counted(len(plan.files), 'file')} of run {plan.run}"
+    tables.print_line(f"{of_all} would come back ({decimal(plan.bytes)})")
     files = sorted(plan.files, key=lambda file: file.comes_back)  # remaining files come first
     columns: tuple[Column[PutBack], ...] = (
         Column("file", lambda file: file.path),
@@ -239,23 +214,18 @@ def _end_with_left(reasons: Mapping[str, str]) -> NoReturn:
     sys.exit(CheckpointError.exit_code if reasons else 0)
 
 
-def _print_undone(undone: Undone) -> None:
-    tables.print_line(f"brought back {files_of(undone.files, undone.bytes)} of run {undone.run}")
-    if undone.files:
-        tables.print_line(undone.sequel, wrap=False)
-    if undone.left:
-        stay = "1 file stays" if len(undone.left) == 1 else f"{len(undone.left)} files stay"
-        tables.print_line(f"{stay} in the trash")
-
-
 @click.command("pin")
-@uri
-@click.option("--batch", type=NUMBER, required=True, help="A batch of the commit log.")
+@flags.uri
+@click.option("--batch", type=flags.NUMBER, required=True, help="A batch of the commit log.")
 @click.option(
-    "--for", "for_seconds", type=DURATION, required=True, help="How long, such as 7d; at most 90d."
+    "--for",
+    "for_seconds",
+    type=flags.DURATION,
+    required=True,
+    help="How long, such as 7d; at most 90d.",
 )
 @click.option("--note", metavar="TEXT", help="Why, for the readers of `statemaint pins`.")
-@as_json
+@flags.as_json
 def pin_verb(uri: str, *, batch: int, for_seconds: float, note: str | None) -> None:
     """Keep maintenance from deleting what a batch needs, for a while.
 
@@ -269,22 +239,18 @@ def pin_verb(uri: str, *, batch: int, for_seconds: float, note: str | None) -> N
     storage = open_storage(uri)
     by = f"{note} ({me()})" if note else me()
     pin = pin_batch(storage, batch, by=by, for_seconds=for_seconds)
-    print_result(
-        partial(pin_json, pin), lambda: _print_pin(pin, storage.root), checkpoint=storage.root
-    )
-
-
-def _print_pin(pin: Pin, root: str) -> None:
-    tables.print_line(
-        f"pinned    batch {pin.batch} (version {pin.version}) until {moment(pin.until)} UTC"
-    )
-    tables.print_line(f"ends by   {command('pins', root, '--end', pin.id)}", wrap=False)
+    if settings().as_json:
+        print_json({"checkpoint": storage.root, **pin_json(pin)})
+        return
+    until = f"until {moment(pin.until)} UTC"
+    tables.print_line(f"pinned    batch {pin.batch} (version {pin.version}) {until}")
+    tables.print_line(f"ends by   {command('pins', storage.root, '--end', pin.id)}", wrap=False)
 
 
 @click.command("pins")
-@uri
+@flags.uri
 @click.option("--end", "ended", metavar="ID", help="End this pin instead.")
-@as_json_or_lines
+@flags.as_json_or_lines
 def pins_verb(uri: str, *, ended: str | None) -> None:
     """List the pins of a checkpoint: the batches that maintenance keeps, and until when.
 
@@ -294,22 +260,18 @@ def pins_verb(uri: str, *, ended: str | None) -> None:
     if ended is not None:
         end_pin_of(storage, ended)
     pins = list_pins(storage)
-    print_result(
-        lambda: {"pins": [pin_json(pin) for pin in pins]},
-        lambda: _print_pins(pins),
-        checkpoint=storage.root,
-        lines="pins",
-    )
-
-
-def _print_pins(pins: tuple[Pin, ...]) -> None:
-    if not pins:
+    if settings().as_json:
+        document = {"checkpoint": storage.root, "pins": [*map(pin_json, pins)]}
+        print_json(document, lines="pins")
+    elif pins:
+        tables.print_first(_PIN_COLUMNS, pins, "pin")
+    else:
         tables.print_line("no batch is pinned")
-        return
-    columns: tuple[Column[Pin], ...] = (
-        Column("pin", lambda pin: tables.cell(pin.id)),
-        number("batch", lambda pin: "every" if pin.batch is None else str(pin.batch)),
-        Column("until (UTC)", lambda pin: moment(pin.until)),
-        Column("by", lambda pin: pin.by, spare=1),
-    )
-    tables.print_first(columns, pins, "pin")
+
+
+_PIN_COLUMNS: tuple[Column[Pin], ...] = (
+    Column("pin", lambda pin: tables.cell(pin.id)),
+    number("batch", lambda pin: "every" if pin.batch is None else str(pin.batch)),
+    Column("until (UTC)", lambda pin: moment(pin.until)),
+    Column("by", lambda pin: pin.by, spare=1),
+)

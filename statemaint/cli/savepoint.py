@@ -12,20 +12,9 @@ import click
 from rich.filesize import decimal
 from rich.text import Text
 
+from statemaint.cli import options as flags
 from statemaint.cli import tables
-from statemaint.cli.messages import note, settings
-from statemaint.cli.options import (
-    NUMBER,
-    SIZE,
-    Command,
-    Parsed,
-    as_json,
-    publish_flag,
-    publishing,
-    uri,
-    workers_flag,
-)
-from statemaint.cli.output import Json, print_lines, print_result
+from statemaint.cli.output import Json, note, print_json, print_lines, settings
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import BAD, Column, number, print_table, rows_of
 from statemaint.cli.targets import Address, CheckpointName, savepoints_of
@@ -44,28 +33,29 @@ from statemaint.storage import open_storage
 from statemaint.wording import counted, moment, printable
 
 
-def shape_flags(command: Command) -> Command:
+def shape_flags(command: flags.Command) -> flags.Command:
     """Adds the flags of another shape, and passes the verb one `shape`."""
 
-    @click.option("--partitions", type=NUMBER, metavar="M", help="Another number of partitions.")
+    @click.option(
+        "--partitions", type=flags.NUMBER, metavar="M", help="Another number of partitions."
+    )
     @click.option("--provider", type=click.Choice([*PROVIDERS]), help="Another state store.")
     @click.option("--ids", type=click.Choice(["v1", "v2"]), help="With unique ids (v2) or without.")
     @click.option("--codec", type=click.Choice([*COMPRESSIONS]), help="Another compression.")
     @click.option("--row-checksums/--no-row-checksums", default=None, help="Rows with checksums.")
     @wraps(command)
-    def with_shape(*, provider: str | None, **given: Any) -> None:
-        chosen = {
-            field.name: given.pop(field.name) for field in fields(Shape) if field.name != "provider"
-        }
-        command(shape=Shape(provider=PROVIDERS[provider] if provider else None, **chosen), **given)
+    def with_shape(**given: Any) -> None:
+        chosen = {field.name: given.pop(field.name) for field in fields(Shape)}
+        provider = PROVIDERS[chosen["provider"]] if chosen["provider"] else None
+        command(shape=Shape(**{**chosen, "provider": provider}), **given)
 
     return with_shape
 
 
 @click.command("savepoint")
-@uri
+@flags.uri
 @click.argument("dest", metavar="[DEST]", required=False)
-@click.option("--batch", type=NUMBER, help="A committed batch.  [default: the newest]")
+@click.option("--batch", type=flags.NUMBER, help="A committed batch.  [default: the newest]")
 @click.option(
     "--new-id", is_flag=True, help="Give the query that starts from it an id of its own, as a fork."
 )
@@ -85,22 +75,20 @@ def shape_flags(command: Command) -> Command:
 @click.option("--dry-run", is_flag=True, help="Report what would be saved; write nothing.")
 @click.option(
     "--partition-size",
-    type=SIZE,
+    type=flags.SIZE,
     metavar="SIZE",
     help="With --dry-run, suggest the number of partitions that have so many bytes of rows on "
     "average, such as 200MB; it reads the whole state.",
 )
-@publish_flag
-@workers_flag
-@as_json
-def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
+@flags.publish_flag
+@flags.workers_flag
+@flags.as_json
+def savepoint_verb(
     uri: Address,
     dest: str | None,
     *,
     batch: int | None,
     sink_log: str | None,
-    pin: bool,
-    dry_run: bool,
     partition_size: int | None,
     publish: bool,
     **options: Any,
@@ -114,29 +102,32 @@ def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
     For a query's name, DEST may be left out: it is the `savepoint.to` of the queries file, of the
     newest batch or that of --batch.
     """
-    if partition_size and not dry_run:
+    if partition_size and not options["dry_run"]:
         raise ConfigError("--partition-size is of a --dry-run: it only suggests a number")
     if dest is None:
         dest, batch = _of_queries_file(uri, batch)
     source = open_storage(uri)
-    with publishing(uri, source, wanted=publish), work_done("saving"):
+    with flags.publishing(uri, source, wanted=publish), work_done("saving"):
         report = savepoint(
             source,
             open_storage(dest),
             batch=batch,
             sink=open_storage(sink_log) if sink_log else None,
-            pin=pin,
-            dry_run=dry_run,
             count_rows=partition_size is not None,
             **options,
         )
-        if pin:
+        if options["pin"]:
             note_in_record(source, report)
-    print_result(
-        lambda: savepoint_json(report, partition_size),
-        lambda: _print(report, sink_log, partition_size),
-    )
-    if dry_run and not settings().as_json:
+    if settings().as_json:
+        print_json(savepoint_json(report, partition_size))
+        return
+    click.echo("\n".join(_lines(report, sink_log)))
+    if report.operators:
+        print_table(_COLUMNS, rows_of(_COLUMNS, report.operators))
+    if partition_size:
+        count, size = report.partitions_of(partition_size), decimal(partition_size)
+        click.echo(f"for {size} of rows in a partition on average: --partitions {count}")
+    if report.dry_run:
         note("nothing was written; leave --dry-run away to save it")
 
 
@@ -151,7 +142,7 @@ def _of_queries_file(uri: Address, batch: int | None) -> tuple[str, int]:
     return of_query.address(name, batch), batch
 
 
-def savepoint_json(report: SavepointReport, partition_size: int | None = None) -> dict[str, Any]:
+def savepoint_json(report: SavepointReport, partition_size: int | None = None) -> Json:
     saved = report.note
     return {
         "checkpoint": saved.source,
@@ -173,15 +164,6 @@ def savepoint_json(report: SavepointReport, partition_size: int | None = None) -
         "operators": [asdict(operator) for operator in report.operators],
         "suggested_partitions": partition_size and report.partitions_of(partition_size),
     }
-
-
-def _print(report: SavepointReport, sink_log: str | None, partition_size: int | None) -> None:
-    click.echo("\n".join(_lines(report, sink_log)))
-    if report.operators:
-        print_table(_COLUMNS, rows_of(_COLUMNS, report.operators))
-    if partition_size:
-        count, size = report.partitions_of(partition_size), decimal(partition_size)
-        click.echo(f"for {size} of rows in a partition on average: --partitions {count}")
 
 
 def _changed(before: object, after: object) -> str:
@@ -242,14 +224,14 @@ _DAY = 86400.0
 @click.argument("uri", metavar="DEST", type=CheckpointName())
 @click.option(
     "--keep",
-    type=Parsed("rules", parse_rules),
+    type=flags.Parsed("rules", parse_rules),
     metavar="RULES",
     help="What to keep of each query, such as last=7,weekly=4; daily and monthly as well.",
 )
 @click.option(
     "--delete", is_flag=True, help="Delete the others; without this flag nothing is deleted."
 )
-@as_json
+@flags.as_json
 def savepoints_verb(uri: Address, *, keep: KeepRules | None, delete: bool) -> None:
     """List the savepoints below a folder, up to three folders deep, and which of them expire.
 
@@ -280,14 +262,12 @@ def savepoints_verb(uri: Address, *, keep: KeepRules | None, delete: bool) -> No
         savepoints = decide(savepoints, keep, now)
     if delete:
         savepoints = without_expired(savepoints, dest)
-    print_result(
-        lambda: {
-            "folder": dest,
-            "keep": {rule: keep.get(rule, 0) for rule in RULES} if keep else None,
-            "savepoints": [_savepoint_json(savepoint, now) for savepoint in savepoints],
-        },
-        lambda: _print_table(dest, savepoints, now),
-    )
+    if settings().as_json:
+        rules = {rule: keep.get(rule, 0) for rule in RULES} if keep else None
+        listed = [_savepoint_json(savepoint, now) for savepoint in savepoints]
+        print_json({"folder": dest, "keep": rules, "savepoints": listed})
+    else:
+        _print_table(dest, savepoints, now)
     wrong = [*problems(savepoints)]
     print_lines(wrong)
     sys.exit(CheckpointError.exit_code if wrong else 0)
@@ -334,11 +314,9 @@ def _print_table(dest: str, savepoints: Sequence[Savepoint], now: float) -> None
         files = tables.files_of(len(gone), sum(entry.size for entry in gone))
         tables.print_line(f"deleted {counted(len(deleted), 'savepoint')}: {files}")
     elif due := [savepoint for savepoint in savepoints if savepoint.kept == ()]:
-        what, freed = (
-            counted(len(due), "savepoint"),
-            decimal(sum(savepoint.bytes for savepoint in due)),
-        )
-        tables.print_line(f"{what} would be deleted ({freed}): --delete deletes them")
+        freed = decimal(sum(savepoint.bytes for savepoint in due))
+        what = f"{counted(len(due), 'savepoint')} would be deleted ({freed})"
+        tables.print_line(f"{what}: --delete deletes them")
 
 
 def _of_end(savepoint: Savepoint, shown: Callable[[float], str]) -> str:

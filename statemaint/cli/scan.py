@@ -1,26 +1,31 @@
-"""`scan`: the contents of a checkpoint, or of many."""
+"""`scan`: the contents of a checkpoint, or of many; `plan`: what maintenance would do, and why."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import click
 from rich.filesize import decimal
 from rich.text import Text
 
 from statemaint.cli import tables
-from statemaint.cli.fleet import Fleet, of_many
-from statemaint.cli.options import as_json_or_lines, uri
-from statemaint.cli.output import Json, end_with, print_result
+from statemaint.cli.fleet import Fleet, Row, of_many
+from statemaint.cli.options import as_json_or_lines, policy_flags, scope_flags, uri
+from statemaint.cli.output import Json, end_with, print_json, print_result, settings
 from statemaint.cli.tables import BAD, WARNING, Column, files_of, number
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId
+from statemaint.model.pins import Pin
+from statemaint.model.policy import Policy
 from statemaint.model.verdict import Looked, Verdict
+from statemaint.plan.actions import Attest, Delete, Plan, Request, StorePlan, WriteSnapshot
 from statemaint.plan.findings.health import diagnose
-from statemaint.planning import scan_checkpoint
-from statemaint.report.to_json import scan_json
-from statemaint.storage import Storage, open_storage
+from statemaint.plan.withheld import by_reason
+from statemaint.planning import plan_checkpoint, scan_checkpoint
+from statemaint.report.to_json import chain_length, plan_json, scan_json
+from statemaint.storage import open_storage
 from statemaint.wording import counted
 
 
@@ -34,24 +39,23 @@ def scan_verb(uri: str) -> None:
     Broken stores come first, then those with long chains. For a folder or bucket of many
     checkpoints, one row for each of them.
     """
-    checkpoint, diagnosed = _read(open_storage(uri))
-    document = scan_json(checkpoint, diagnosed)
-    print_result(lambda: document, lambda: _print_table(checkpoint, document), lines="stores")
-    end_with((*checkpoint.findings, *chain.from_iterable(diagnosed)))
+    checkpoint, document, findings = _read(uri)
+    if settings().as_json:
+        print_json(document, lines="stores")
+    else:
+        stores = document["stores"]
+        tables.print_lines(_heading(checkpoint))
+        tables.print_verdict(Verdict(document["verdict"]), Looked.NAMES)
+        tables.print_line(Text.assemble("in all      ", *_totals(stores)))
+        tables.print_alike(_COLUMNS, sorted(stores, key=_worst_first), "store")
+    end_with(findings)
 
 
-def _read(storage: Storage) -> tuple[Checkpoint, tuple[tuple[Finding, ...], ...]]:
-    checkpoint = scan_checkpoint(storage)
-    return checkpoint, tuple(diagnose(store, checkpoint) for store in checkpoint.stores)
-
-
-def _print_table(checkpoint: Checkpoint, document: Json) -> None:
-    stores = document["stores"]
-    for line in _heading(checkpoint):
-        tables.print_line(line, wrap=False)
-    tables.print_verdict(Verdict(document["verdict"]), Looked.NAMES)
-    tables.print_line(Text.assemble("in all      ", *_totals(stores)))
-    tables.print_alike(_COLUMNS, sorted(stores, key=_worst_first), "store")
+def _read(uri: str) -> tuple[Checkpoint, Json, tuple[Finding, ...]]:
+    checkpoint = scan_checkpoint(open_storage(uri))
+    diagnosed = [diagnose(store, checkpoint) for store in checkpoint.stores]
+    findings = (*checkpoint.findings, *chain.from_iterable(diagnosed))
+    return checkpoint, scan_json(checkpoint, diagnosed), findings
 
 
 def _heading(checkpoint: Checkpoint) -> Iterator[str]:
@@ -79,16 +83,12 @@ def _totals(stores: Sequence[Json]) -> Iterator[str | tuple[str, str]]:
 
 
 def _worst_first(store: Json) -> tuple[Any, ...]:
-    chain_length = store["chain_length"]
-    return (
-        chain_length is not None,
-        not store["findings"],
-        -(chain_length or 0),
-        -store["bytes"],
-        store["operator"],
-        store["partition"],
-        store["store"],
-    )
+    length = store["chain_length"]
+    return length is not None, not store["findings"], -(length or 0), -store["bytes"], _id(store)
+
+
+def _id(store: Json) -> StoreId:
+    return StoreId(store["operator"], store["partition"], store["store"])
 
 
 def _snapshots(store: Json) -> str:
@@ -99,36 +99,26 @@ def _snapshots(store: Json) -> str:
     return f"{versions[-2]} {versions[-1]} (+{len(versions) - 2})"
 
 
-def _chain(store: Json) -> str | Text:
-    broken = store["chain_length"] is None
-    return Text("broken", BAD) if broken else str(store["chain_length"])
-
-
 def _codes(store: Json) -> Text:
     codes = " ".join(sorted({finding["code"] for finding in store["findings"]}))
     return Text(codes, BAD if store["chain_length"] is None else WARNING)
 
 
 _COLUMNS: tuple[Column[Json], ...] = (
-    Column(
-        "store",
-        lambda row: tables.short(StoreId(row["operator"], row["partition"], row["store"])),
-    ),
+    Column("store", lambda row: tables.short(_id(row))),
     number("versions", lambda row: "-".join(map(str, row["versions"])) or "none", 3),
     number("snapshots", _snapshots, 4),
-    number("chain", _chain),
+    number("chain", lambda row: tables.chain_cell(row["chain_length"])),
     number("files", lambda row: str(row["files"]), 1),
     number("bytes", lambda row: decimal(row["bytes"]), varies=True),
     Column("findings", _codes),
 )
 
 
-def _row(uri: str, **_: Any) -> tuple[Json, tuple[Finding, ...]]:
-    checkpoint, diagnosed = _read(open_storage(uri))
-    document = scan_json(checkpoint, diagnosed)
+def _row(uri: str, **_: Any) -> Row:
+    checkpoint, document, findings = _read(uri)
     stores = document["stores"]
     lengths = [store["chain_length"] for store in stores]
-    findings = (*checkpoint.findings, *chain.from_iterable(diagnosed))
     return {
         **{name: document[name] for name in ("verdict", "looked_at")},
         "last_committed_batch": checkpoint.committed,
@@ -161,3 +151,139 @@ FLEET: Fleet = Fleet(
     ),
     looked=lambda _: Looked.NAMES,
 )
+
+
+A = TypeVar("A", WriteSnapshot, Attest, Delete)
+
+
+@click.command("plan")
+@uri
+@policy_flags
+@scope_flags
+@as_json_or_lines
+def plan_verb(uri: str, *, policy: Policy, request: Request) -> None:
+    """Show which files a run would write, keep and delete, and why; writes nothing."""
+    checkpoint, plan = plan_checkpoint(open_storage(uri), policy, request=request, dry=True)
+    print_result(lambda: plan_json(checkpoint, plan), lambda: print_plan(plan), lines="actions")
+    end_with(plan.all_findings)
+
+
+def print_plan(plan: Plan) -> None:
+    tables.print_line(f"checkpoint  {plan.root}", wrap=False)
+    tables.print_verdict(plan.verdict, Looked.NAMES)
+    tables.print_line(f"committed   {tables.committed(plan.committed, plan.target)}")
+    if plan.floor is not None:
+        why, lowered_by = "", _lowered_by(plan)
+        if isinstance(lowered_by, Pin):
+            why = f" (pinned: {tables.pinned(lowered_by)})"
+        elif lowered_by:
+            why = " (the commit log reaches back to it, further than min_batches_to_retain)"
+        tables.print_line(f"floor       version {plan.floor}{_kept_versions(plan)}{why}")
+    tables.print_line(f"would       {_would(plan)}")
+    if not plan.actions:
+        tables.print_line(f"to do       nothing: {_why_nothing(plan)}")
+    for waiting in by_reason(plan.withheld):
+        tables.print_line(f"withheld    {waiting}")
+    kept = (*plan.unclassified, *(file for store in plan.stores for file in store.kept))
+    counts = Counter(f"kept: {file.reason.words}" for file in kept)
+    counts.update(f"deleted: {action.reason.words}" for action in _of(plan, Delete))
+    for reason, count in sorted(counts.items()):
+        tables.print_line(f"{count:>8,} {'file' if count == 1 else 'files'} {reason}")
+    stores = sorted(plan.stores, key=lambda row: (not row.halted, -len(row.actions), row.store.id))
+    columns: tuple[Column[StorePlan], ...] = (
+        Column("store", lambda row: tables.short(row.store.id)),
+        number("chain", lambda row: tables.chain_cell(chain_length(row.store, plan.target))),
+        Column(
+            "write", lambda row: Text("halted", BAD) if row.halted else _named(row, WriteSnapshot)
+        ),
+        Column("attest", lambda row: _named(row, Attest), spare=3),
+        number("delete", lambda row: str(len(_of(row, Delete)))),
+        number("reclaims", lambda row: decimal(_size(_of(row, Delete))), 1, varies=True),
+    )
+    tables.print_alike(columns, stores, "store")
+
+
+def _lowered_by(plan: Plan) -> Pin | Literal["commits", ""]:
+    """Returns what makes the floor lower than the policy's: a pin, or the commit log (S3)."""
+    if plan.target is None or plan.floor is None:
+        return ""
+    if plan.floor >= plan.target - plan.policy.min_batches_to_retain:
+        return ""
+    return next((pin for pin in plan.pins if pin.version == plan.floor), "commits")
+
+
+def _why_nothing(plan: Plan) -> str:
+    if plan.target is None:
+        return "no batch is committed"
+    if not plan.halted and not plan.stores:
+        return "there is no state"
+    if plan.halted:
+        return "the findings halt every store"
+    return "; ".join(filter(None, (_why_none_written(plan), why_nothing_deleted(plan))))
+
+
+def _why_none_written(plan: Plan) -> str:
+    if plan.withheld:
+        return "each due snapshot is withheld"
+    lengths = (chain_length(store.store, plan.target) for store in plan.stores if not store.halted)
+    longest = max((length for length in lengths if length is not None), default=None)
+    if longest is None:
+        return "the findings halt every store"
+    least = plan.policy.min_deltas_for_snapshot
+    return f"the longest chain has {counted(longest, 'delta')} (min_deltas_for_snapshot {least})"
+
+
+def why_nothing_deleted(plan: Plan) -> str:
+    """Returns why a plan deletes nothing; empty if it does, or if nothing is committed."""
+    if _of(plan, Delete) or plan.floor is None:
+        return ""
+    if not plan.policy.verify:
+        return "--no-verify disables deletion"
+    if plan.findings or any(store.halted for store in plan.stores):
+        return "see the findings"
+    lowered_by = _lowered_by(plan)
+    if isinstance(lowered_by, Pin):
+        return f"what a pinned batch needs is kept: {tables.pinned(lowered_by)}"
+    if lowered_by:
+        return (
+            f"the commit log still has the batch of version {plan.floor}, and what its "
+            "versions need is kept; it shrinks as Spark drops its oldest batches "
+            "(spark.sql.streaming.minBatchesToRetain)"
+        )
+    counts = Counter(kept.reason.words for store in plan.stores for kept in store.kept)
+    kept = ", ".join(f"{count:,} {reason}" for reason, count in counts.most_common())
+    return f"every file is kept: {kept}" if kept else ""
+
+
+def _kept_versions(plan: Plan) -> str:
+    """Returns which versions stay loadable: all from the floor, or the number that load now."""
+    if plan.floor is None or plan.target is None or not plan.stores:
+        return ""
+    number, loads = plan.target - plan.floor + 1, plan.loadable
+    if loads == number:
+        return ": it and all above stay loadable"
+    versions = f"{loads:,} of the {counted(number, 'version')} from it on"
+    every = "every requested store" if plan.request.is_partial else "every store"
+    return f": {versions} load in {every}, and stay loadable"
+
+
+def _of(plan: Plan | StorePlan, kind: type[A]) -> list[A]:
+    return [action for action in plan.actions if isinstance(action, kind)]
+
+
+def _size(deletes: Iterable[Delete]) -> int:
+    return sum(action.entry.size for action in deletes)
+
+
+def _would(plan: Plan) -> str:
+    deleted, attested = _of(plan, Delete), _of(plan, Attest)
+    files = files_of(len(deleted), _size(deleted))
+    halted = sum(1 for store in plan.stores if store.halted)
+    parts = [f"write {counted(len(_of(plan, WriteSnapshot)), 'snapshot')}"]
+    parts += [f"prove {counted(len(attested), 'snapshot')}"] if attested else []
+    parts += [f"delete {files}, in {counted(len(plan.stores), 'store')}"]
+    return ", ".join(parts) + (f"; {counted(halted, 'store')} halted" if halted else "")
+
+
+def _named(store: StorePlan, kind: type[A]) -> str:
+    return ", ".join(f"{action.version} ({action.reason.words})" for action in _of(store, kind))

@@ -1,8 +1,8 @@
 """`show` prints rows of state at a version; `diff` compares those of two versions."""
 
 import csv
-import io
 import json
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
@@ -10,40 +10,36 @@ from dataclasses import asdict
 from functools import partial
 from itertools import chain, islice
 from tempfile import SpooledTemporaryFile
+from types import SimpleNamespace
 from typing import Any
 
 import click
 
+from statemaint.cli import options as flags
 from statemaint.cli import tables
-from statemaint.cli.messages import settings
-from statemaint.cli.options import (
-    NUMBER,
-    as_json_or_lines,
-    family_flags,
-    key_flag,
-    uri,
-    workers_flag,
-)
-from statemaint.cli.output import Json, headed, print_pieces, print_rows
-from statemaint.cli.parquet import write_parquet
+from statemaint.cli.options import NUMBER, POSITIVE
+from statemaint.cli.output import Json, note, print_pieces, print_rows, settings
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column
+from statemaint.errors import ConfigError
 from statemaint.fold.temporary import temporary_directory
+from statemaint.model.ids import batch_of
 from statemaint.report.to_json import fields_json, id_json
 from statemaint.state import StateRow, StateSelection, select_state
+from statemaint.state.arrow import arrow_module, record_batches
 from statemaint.state.diff import ChangedRow, Counts, StateDiff, StoreDiff, diff_state
-from statemaint.state.rows import Readable
+from statemaint.state.rows import DecodedRow, Readable
 from statemaint.state.shuffle_key import holding
-from statemaint.wording import counted, printable
+from statemaint.wording import command, counted, printable
 from statemaint.workers import Workers
 
 
 @click.command("show")
-@uri
-@family_flags
-@click.option("--version", "version", type=click.IntRange(min=1), help="Default: the newest.")
-@key_flag
-@click.option("--limit", type=click.IntRange(min=1), help="Maximum number of rows.")
+@flags.uri
+@flags.family_flags
+@click.option("--version", "version", type=POSITIVE, help="Default: the newest.")
+@flags.key_flag
+@click.option("--limit", type=POSITIVE, help="Maximum number of rows.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @click.option(
     "--format",
@@ -52,8 +48,8 @@ from statemaint.workers import Workers
     help="As a table, which is the default; as --csv; or as a Parquet file, with --output, of one "
     "store or family.",
 )
-@workers_flag
-@as_json_or_lines
+@flags.workers_flag
+@flags.as_json_or_lines
 def show_verb(
     uri: str,
     *,
@@ -87,7 +83,7 @@ def show_verb(
             write_parquet(selection, islice(fitting, limit))
             return
         shown = map(readable, decoded)
-        matching = (row for row in shown if key is None or reads(row.key, key))
+        matching = (row for row in shown if reads(row.key, key))
         selected = islice(matching, limit)
         if form == "csv":
             print_pieces(_csv(selection, selected))
@@ -96,13 +92,12 @@ def show_verb(
                 {**id_json(row.store), "family": row.family, "key": row.key, "value": row.value}
                 for row in selected
             )
-            print_rows(headed({"version": selection.version}, uri), rows_json)
+            print_rows({"checkpoint": uri, "version": selection.version}, rows_json)
         else:
-            _print_table(selection, selected, matching, key, limit)
+            _print_table(selection, matching, key, limit)
 
 
 def _form(form: str | None, *, as_csv: bool) -> str:
-    """Returns the form of the output, after a check that the flags agree."""
     flag = "--csv" if as_csv else f"--format {form}"
     if as_csv and form not in (None, "csv"):
         raise click.UsageError(f"--csv and --format {form} are mutually exclusive")
@@ -115,34 +110,27 @@ def _form(form: str | None, *, as_csv: bool) -> str:
 
 
 def _print_table(
-    selection: StateSelection,
-    found: Iterable[StateRow],
-    others: Iterator[StateRow],
-    key: str | None,
-    limit: int | None,
+    selection: StateSelection, matching: Iterator[StateRow], key: str | None, limit: int | None
 ) -> None:
     shown, count = RowTables(f"at version {selection.version}", limited=limit is not None), 0
     with work_done("reading"):
-        for row in found:
+        for row in islice(matching, limit):
             shown.add(row, partial(_columns, row))
             count += 1
-        more = next(others, None) is not None
+        more = next(matching, None) is not None
     shown.print(more=more)
-    _print_families(selection)
+    # Those without rows count, too.
+    families = sorted({family for _, family in selection.kinds if family})
+    if len(families) > 1:
+        own = ", ".join(selection.families_of_spark)
+        of_spark = f"; of Spark's own: {own}" if own else ""
+        names = ", ".join(map(printable, families))
+        tables.print_line(f"--family NAME shows one of {names}{of_spark}")
     if more:
         tables.print_line(f"--limit {count} omits the others")
     elif not count:
         has = "no rows" if key is None else f"no row has a key column equal to {key!r}"
         tables.print_line(f"{has} at version {selection.version}")
-
-
-def _print_families(selection: StateSelection) -> None:
-    """Prints the names of the column families, if there are several: also of those without rows."""
-    families = sorted({family for _, family in selection.kinds if family})
-    if len(families) > 1:
-        own = selection.families_of_spark
-        more = f"; of Spark's own: {', '.join(own)}" if own else ""
-        tables.print_line(f"--family NAME shows one of {', '.join(map(printable, families))}{more}")
 
 
 def _columns(row: StateRow) -> dict[str, Any]:
@@ -171,37 +159,81 @@ def _csv(selection: StateSelection, selected: Iterable[StateRow]) -> Iterator[st
         names, lines = dict.fromkeys(first), chain((first,), lines)
     if not names:
         return
-    text = io.StringIO()
-    writer = csv.DictWriter(text, names, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    for line in lines:
-        writer.writerow(line)
-        yield text.getvalue()
-        text.seek(0)
-        text.truncate()
+    # Each line is what the writer's "file" returns for it.
+    returned: Any = SimpleNamespace(write=str)
+    writer = csv.DictWriter(returned, names, extrasaction="ignore", lineterminator="\n")
+    yield writer.writeheader()
+    yield from map(writer.writerow, lines)
 
 
 def _csv_cells(row: StateRow) -> dict[str, Any]:
     place = {"operator": row.store.operator, "store": row.store.store, "family": row.family}
-    return {**place, **{name: _plain(value) for name, value in _columns(row).items()}}
+    cells = {
+        name: json.dumps(value) if isinstance(value, dict | list | bool) else value
+        for name, value in _columns(row).items()
+    }
+    return {**place, **cells}
 
 
-def _plain(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, dict | list | bool) else value
+def write_parquet(selection: StateSelection, rows: Iterable[DecodedRow]) -> None:
+    """Writes rows to the file of `--output`, and reports how they are put back."""
+    arrow, count = arrow_module(), 0
+    import pyarrow.parquet as pq
+
+    schema, batches = record_batches(selection, rows)
+    try:
+        with work_done("reading"), pq.ParquetWriter(sys.stdout.buffer, schema) as writer:
+            for group in _groups(batches):
+                table = arrow.Table.from_batches(group, schema)
+                writer.write_table(table)
+                count += table.num_rows
+    except arrow.ArrowException as error:
+        text = f"Parquet cannot store these rows, {error}; print them by --format csv or --json"
+        raise ConfigError(text) from error
+    version = selection.version
+    what = f"{counted(count, 'row')} of version {version} (batch {batch_of(version)})"
+    note(f"{settings().output}: {what}")
+    if back := _way_back(selection):
+        note(f"edited, it is put back by {back}")
 
 
-# -- rows, for `diff` too
+def _groups(batches: Iterator[Any]) -> Iterator[list[Any]]:
+    held: list[Any] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(each.nbytes for each in held) >= 16 * 1024 * 1024:  # of a row group, in memory
+            yield held
+            held = []
+    if held:
+        yield held
 
-# A spool that is larger than this is a file in the temporary directory.
-_HELD = 256 * 1024
+
+def _way_back(selection: StateSelection) -> str | None:
+    """Returns the command that puts the file back; `None` if `bootstrap` does not take it.
+
+    Rows of an older version can only follow its batch in another folder.
+    """
+    from statemaint.provider.edits import given_as  # noqa: PLC0415 -- loads what writes state
+
+    number = selection.parts[0].store.id.operator
+    operators = {operator.id: operator for operator in selection.checkpoint.operators}
+    ((store, family),) = selection.kinds
+    name = given_as(operators[number], family or store) if number in operators else None
+    if name is None:
+        return None
+    file, root = settings().output or "", selection.storage.root
+    words = ["bootstrap", root, f"{name}={file}" if name else file]
+    words += ["--operator", str(number)] if number else []
+    words += ["--at", str(selection.version)]
+    words += ["--to", "DEST"] if selection.version != selection.checkpoint.target else []
+    return command(*words)
 
 
 class Spool:
-    """Lines in order; a large number is held in a temporary file."""
+    """Lines in order; more than 256 KiB are held in a file in the temporary directory."""
 
     def __init__(self) -> None:
-        self._file = SpooledTemporaryFile(_HELD, "w+", encoding="utf-8", newline="\n")  # noqa: SIM115
-        self.lines = 0
+        self._file = SpooledTemporaryFile(256 * 1024, "w+", encoding="utf-8", newline="\n")  # noqa: SIM115
 
     def __del__(self) -> None:
         self._file.close()
@@ -210,7 +242,6 @@ class Spool:
         """Adds a line, which contains no line break."""
         with temporary_directory():
             self._file.write(line + "\n")
-        self.lines += 1
 
     def __iter__(self) -> Iterator[str]:
         """Yields the lines, once; no lines may follow."""
@@ -220,15 +251,14 @@ class Spool:
                 yield line[:-1]
 
 
-def reads(key: dict[str, Any], text: str) -> bool:
-    return text in _texts(key)
+def reads(key: dict[str, Any], text: str | None) -> bool:
+    return text is None or text in _texts(key)
 
 
 def _texts(value: Any) -> Iterator[str]:
     match value:
         case dict():
-            for member in value.values():
-                yield from _texts(member)
+            yield from _texts([*value.values()])
         case list():
             for member in value:
                 yield from _texts(member)
@@ -264,7 +294,8 @@ class RowTables:
         if self._most is not None and self._counts[kind] > self._most:
             return
         cells = columns()
-        self._columns.setdefault(kind, [self._column(name, at) for at, name in enumerate(cells)])
+        if kind not in self._columns:
+            self._columns[kind] = [self._column(name, at) for at, name in enumerate(cells)]
         self._cells[kind].append(json.dumps([tables.cell(value) for value in cells.values()]))
 
     def _column(self, name: str, at: int) -> Column[str]:
@@ -278,9 +309,8 @@ class RowTables:
             title = " / ".join(part for part in (f"op {operator}", store, family) if part)
             number = self._counts[kind]
             tables.print_line(f"{title}: {_counted(number, more=more)} {self._when}")
-            left = number - cells.lines
             tables.print_table(self._columns[kind], map(json.loads, cells))
-            if left:
+            if (left := number - (self._most or number)) > 0:
                 tables.print_line(f"and {counted(left, 'more row')}; --all shows them")
 
 
@@ -291,16 +321,14 @@ def _counted(lines: int, *, more: bool) -> str:
 
 
 @click.command("diff")
-@uri
-@family_flags
+@flags.uri
+@flags.family_flags
 @click.option("--from", "older", type=NUMBER, help="Older version; default: the one before --to.")
-@click.option(
-    "--to", "newer", type=click.IntRange(min=1), help="Newer version; default: the newest."
-)
-@key_flag
+@click.option("--to", "newer", type=POSITIVE, help="Newer version; default: the newest.")
+@flags.key_flag
 @click.option("--limit", type=NUMBER, help="Maximum number of rows; the counts always cover all.")
-@workers_flag
-@as_json_or_lines
+@flags.workers_flag
+@flags.as_json_or_lines
 def diff_verb(
     uri: str,
     *,
@@ -316,24 +344,22 @@ def diff_verb(
     Prints the counts of all rows, then the rows, decoded and cut as by `show`. Version 0 is the
     empty state.
     """
-
-    def selected(row: ChangedRow) -> bool:
-        return key is None or reads(row.key, key)
-
     requested, spool = diff_state(uri, (older, newer), **where), Spool()
     when = f"between versions {requested.older} and {requested.newer}"
     shown, as_json = RowTables(when, limited=limit is not None), settings().as_json
 
     def add(row: ChangedRow) -> None:
         if as_json:
-            spool.append(json.dumps(_changed_json(row)))
+            change = {"family": row.family, "change": row.fate.value}
+            values = fields_json(row, "key before after")
+            spool.append(json.dumps({**id_json(row.store), **change, **values}))
         else:
             shown.add(row, partial(_changed_columns, row))
 
     with work_done("comparing"):
-        diff = requested.compare(selected, limit, workers=workers, into=add)
+        diff = requested.compare(lambda row: reads(row.key, key), limit, workers=workers, into=add)
     if as_json:
-        print_rows(headed(diff_json(diff), uri), map(json.loads, spool))
+        print_rows({"checkpoint": uri, **diff_json(diff)}, map(json.loads, spool))
         return
     tables.print_line(f"from version {diff.older} to version {diff.newer}")
     _print_counts(diff)
@@ -347,11 +373,6 @@ def diff_json(diff: StateDiff) -> Json:
     ]
     total = asdict(diff.total)
     return {"from": diff.older, "to": diff.newer, "total": total, "stores": stores}
-
-
-def _changed_json(row: ChangedRow) -> Json:
-    change = {"family": row.family, "change": row.fate.value}
-    return {**id_json(row.store), **change, **fields_json(row, "key before after")}
 
 
 def _print_counts(diff: StateDiff) -> None:
@@ -370,13 +391,13 @@ def _print_counts(diff: StateDiff) -> None:
         tables.print_line(f"and {counted(more, 'more store')}, also in the total; --all shows them")
 
 
-def _most_first(one: StoreDiff) -> tuple[object, ...]:
-    counts = one.counts
-    return -(counts.added + counts.changed + counts.removed), one.store, one.family or ""
+def _most_first(store: StoreDiff) -> tuple[object, ...]:
+    counts = store.counts
+    return -(counts.added + counts.changed + counts.removed), store.store, store.family or ""
 
 
 def _changed_columns(row: ChangedRow) -> dict[str, Any]:
     key = {f"key.{name}": value for name, value in row.key.items()}
-    values = {"before": row.before, "after": row.after}
-    shown = {name: "" if value is None else value for name, value in values.items()}
-    return {"partition": row.store.partition, "change": row.fate.value, **key, **shown}
+    before, after = ("" if value is None else value for value in (row.before, row.after))
+    change = {"partition": row.store.partition, "change": row.fate.value}
+    return {**change, **key, "before": before, "after": after}

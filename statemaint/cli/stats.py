@@ -1,5 +1,6 @@
 """`stats`: measures of state, over the whole log."""
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -7,13 +8,11 @@ import click
 from rich.filesize import decimal
 
 from statemaint.cli import tables
-from statemaint.cli.fleet import Fleet, of_many
-from statemaint.cli.messages import settings
-from statemaint.cli.options import NUMBER, as_json, uri, workers_flag
-from statemaint.cli.output import Json, print_result
+from statemaint.cli.fleet import Fleet, Row, of_many
+from statemaint.cli.options import NUMBER, as_json, partition_flag, store_flag, uri, workers_flag
+from statemaint.cli.output import Json, print_result, settings
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, number
-from statemaint.model.findings import Finding
 from statemaint.report.to_json import fields_json, id_json
 from statemaint.state.figures import Figures, LargeKey, OperatorStats, StateStats, StoreStats
 from statemaint.state.stats import state_stats
@@ -23,8 +22,8 @@ from statemaint.wording import counted, printable
 @click.command("stats")
 @uri
 @click.option("--operator", type=NUMBER, help="Default: all.")
-@click.option("--partition", type=NUMBER, help="Default: all.")
-@click.option("--store", metavar="NAME", help="Default: all.")
+@partition_flag
+@store_flag
 @click.option(
     "--since", type=NUMBER, help="First version of the changes; default: the oldest in the log."
 )
@@ -40,58 +39,51 @@ def stats_verb(uri: str, **where: Any) -> None:
     """
     with work_done("reading"):
         stats = state_stats(uri, **where)
-    print_result(lambda: stats_json(stats), lambda: _print_table(stats), checkpoint=uri)
+    print_result(lambda: stats_json(stats, uri), lambda: _print_table(stats))
 
 
-def stats_json(stats: StateStats) -> Json:
+def stats_json(stats: StateStats, checkpoint: str) -> Json:
     return {
-        "version": stats.version,
-        "since": stats.since,
-        "operators": [_operator_json(operator) for operator in stats.operators],
-        "stores": [_store_json(store) for store in stats.stores],
+        "checkpoint": checkpoint,
+        **fields_json(stats, "version since"),
+        "operators": [
+            {
+                "operator": operator.operator,
+                **_figures_json(operator.figures),
+                "skew": {**asdict(operator.skew), "ratio": operator.skew.ratio},
+                "largest": _largest_json(operator.largest),
+            }
+            for operator in stats.operators
+        ],
+        "stores": [
+            {
+                **id_json(store.store),
+                "family": store.family,
+                **_figures_json(store.figures),
+                "largest": _largest_json(store.largest),
+            }
+            for store in stats.stores
+        ],
         "notices": [{**asdict(notice), "code": notice.code.value} for notice in stats.notices],
     }
 
 
-def _operator_json(operator: OperatorStats) -> Json:
-    return {
-        "operator": operator.operator,
-        **_figures_json(operator.figures),
-        "skew": {**asdict(operator.skew), "ratio": operator.skew.ratio},
-        "largest": [_large_json(key) for key in operator.largest],
-    }
-
-
-def _store_json(store: StoreStats) -> Json:
-    return {
-        **id_json(store.store),
-        "family": store.family,
-        **_figures_json(store.figures),
-        "largest": [_large_json(key) for key in store.largest],
-    }
-
-
 def _figures_json(figures: Figures) -> Json:
-    return {
-        **fields_json(figures, "rows bytes"),
-        "churn": _churn_json(figures),
-        **fields_json(figures, "untouched untouched_share"),
-    }
-
-
-def _churn_json(figures: Figures) -> Json | None:
-    if figures.churn is None:
-        return None
-    return {
+    churn = figures.churn and {
         "versions": figures.versions,
         **fields_json(figures.churn, "puts removes added removed rewritten"),
         "changes_per_version": figures.changes_per_version,
         **fields_json(figures.churn, "removes_share rewritten_share"),
     }
+    return {
+        **fields_json(figures, "rows bytes"),
+        "churn": churn,
+        **fields_json(figures, "untouched untouched_share"),
+    }
 
 
-def _large_json(key: LargeKey) -> Json:
-    return {**id_json(key.store), **fields_json(key, "family key bytes")}
+def _largest_json(keys: Iterable[LargeKey]) -> list[Json]:
+    return [{**id_json(key.store), **fields_json(key, "family key bytes")} for key in keys]
 
 
 def _print_table(stats: StateStats) -> None:
@@ -118,22 +110,17 @@ def _skew(one: OperatorStats) -> str:
     return f"{one.skew.partition}: {one.skew.rows}{ratio}"
 
 
-def _changes(figures: Figures) -> str:
-    changes = figures.changes_per_version
-    return "?" if changes is None else f"{changes:.1f}"
-
-
-def _share(share: float | None) -> str:
-    return "?" if share is None else f"{share:.1%}"
+def _known(value: float | None, form: str = ".1%") -> str:
+    return "?" if value is None else format(value, form)
 
 
 _MEASURES: tuple[Column[OperatorStats | StoreStats], ...] = (
     number("rows", lambda row: f"{row.figures.rows:,}"),
     number("bytes", lambda row: decimal(row.figures.bytes)),
-    number("changes", lambda row: _changes(row.figures), 3),
-    number("removes", lambda row: _share(getattr(row.figures.churn, "removes_share", None)), 4),
-    number("rewritten", lambda row: _share(getattr(row.figures.churn, "rewritten_share", None)), 5),
-    number("untouched", lambda row: _share(row.figures.untouched_share), 2),
+    number("changes", lambda row: _known(row.figures.changes_per_version, ".1f"), 3),
+    number("removes", lambda row: _known(getattr(row.figures.churn, "removes_share", None)), 4),
+    number("rewritten", lambda row: _known(getattr(row.figures.churn, "rewritten_share", None)), 5),
+    number("untouched", lambda row: _known(row.figures.untouched_share), 2),
 )
 _OPERATORS: tuple[Column[OperatorStats], ...] = (
     Column("operator", lambda row: f"op {row.operator}"),
@@ -146,16 +133,15 @@ _STORES: tuple[Column[StoreStats], ...] = (
 )
 
 
-def _row(uri: str, **where: Any) -> tuple[Json, tuple[Finding, ...]]:
+def _row(uri: str, **where: Any) -> Row:
     stats = state_stats(uri, **where)
-    row = {
+    return {
         "version": stats.version,
         "rows": sum(operator.figures.rows for operator in stats.operators),
         "bytes": sum(operator.figures.bytes for operator in stats.operators),
         "stores": len(stats.stores),
         "notices": sorted({notice.code.value for notice in stats.notices}),
-    }
-    return row, ()
+    }, ()
 
 
 FLEET: Fleet = Fleet(

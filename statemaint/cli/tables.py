@@ -22,7 +22,7 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from statemaint.cli.messages import settings
+from statemaint.cli.output import settings
 from statemaint.model.ids import StoreId
 from statemaint.model.pins import Pin
 from statemaint.model.verdict import Looked, Verdict
@@ -37,24 +37,19 @@ def lasting(seconds: float) -> str:
     """Returns a time span, such as `0.4 s`, `12 s`, `3 min 20 s` and `2 h 5 min`."""
     if seconds < 10:  # noqa: PLR2004 -- where a tenth matters
         return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:  # noqa: PLR2004
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"  # noqa: PLR2004
+    minutes, rest = divmod(round(seconds), 60)
+    hours, of_hour = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {of_hour} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-# Rich takes a millisecond for a row of ten cells.
-_MOST_RICH = 200
-# A table of more rows is printed in chunks; a later chunk may have wider columns.
-_CHUNK = 5000
-# A wider cell moves the rest of its line to the right.
-_WIDEST = 60
-# What is left of a long cell at least.
-_LEAST = 12
+_MOST_RICH = 200  # Rich takes a millisecond for a row of ten cells
+_CHUNK = 5000  # a table of more rows is printed in chunks; a later one may have wider columns
+_WIDEST = 60  # a wider cell moves the rest of its line to the right
+_LEAST = 12  # what is left of a long cell at least
 _GAP = "  "
-# Lines that are not on a terminal are never wrapped.
-_ENDLESS = 100_000
+_ENDLESS = 100_000  # lines that are not on a terminal are never wrapped
 MOST_ROWS = 20
 """The rows of a table that `--all` makes longer."""
 BAD, GOOD, WARNING = "bold red", "green", "yellow"
@@ -68,23 +63,14 @@ Row = Sequence[Cell]
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[T_contra]):
-    """A column of a table.
-
-    Attributes:
-        name: its heading.
-        of: makes the cell of an item.
-        right: whether its cells are numbers, which end at its right edge.
-        spare: its unimportance: on a narrow terminal the highest is omitted first, 0 never.
-        cut: whether long cells are cut on a narrow terminal, before any column is omitted.
-        varies: whether rows are alike even if they differ here.
-    """
+    """A column of a table, with the function that makes the cell of an item."""
 
     name: str
     of: Callable[[T_contra], Cell] = str
-    right: bool = False
-    spare: int = 0
-    cut: bool = False
-    varies: bool = False
+    right: bool = False  # whether its cells are numbers, which end at its right edge
+    spare: int = 0  # on a narrow terminal the column with the highest is omitted first, 0 never
+    cut: bool = False  # whether long cells are cut on a narrow terminal, before columns are omitted
+    varies: bool = False  # whether rows are alike even if they differ here
 
 
 def number(
@@ -159,6 +145,11 @@ def print_line(text: Cell, *, wrap: bool = True) -> None:
     new_console().print(line, soft_wrap=not wrap)
 
 
+def print_lines(lines: Iterable[Cell]) -> None:
+    for line in lines:
+        print_line(line, wrap=False)
+
+
 def print_labelled(label: str, text: str, style: str = "") -> None:
     """Prints a line that begins with a label; on a terminal its further lines are indented."""
     console = new_console()
@@ -169,8 +160,7 @@ def print_labelled(label: str, text: str, style: str = "") -> None:
 
 
 def _print_rich(columns: Sequence[Column[Any]], rows: Sequence[Row]) -> None:
-    console = new_console()
-    names = [column.name for column in columns]
+    console, names = new_console(), [column.name for column in columns]
     sizes = [max(map(_length, cells)) for cells in zip(names, *rows, strict=True)]
     least = [
         max(_length(column.name), min(size, _LEAST)) if column.cut else size
@@ -184,13 +174,13 @@ def _print_rich(columns: Sequence[Column[Any]], rows: Sequence[Row]) -> None:
     table = Table(
         box=None, header_style="bold", pad_edge=False, padding=(0, 1), collapse_padding=False
     )
-    for column in (columns[at] for at in kept):
-        justify: Literal["right", "left"] = "right" if column.right else "left"
-        table.add_column(Text(column.name), justify=justify, overflow="fold")
+    for at in kept:
+        justify: Literal["right", "left"] = "right" if columns[at].right else "left"
+        table.add_column(Text(names[at]), justify=justify, overflow="fold")
     for row in rows:
         table.add_row(*(_cut(row[at], sizes[at]) for at in kept))
     console.print(table)
-    if lost := [column.name for at, column in enumerate(columns) if at not in kept]:
+    if lost := [name for at, name in enumerate(names) if at not in kept]:
         console.print(Text(f"(omitted to fit the width: {', '.join(lost)})", style="dim"))
 
 
@@ -222,8 +212,7 @@ def _width(sizes: Sequence[int], kept: Sequence[int]) -> int:
 
 def _cut(cell: Cell, size: int) -> Text:
     text = cell.copy() if isinstance(cell, Text) else Text(cell)
-    if _length(cell) > size:
-        text.truncate(size, overflow="ellipsis")
+    text.truncate(size, overflow="ellipsis")
     return text
 
 
@@ -290,6 +279,10 @@ def place(store: StoreId, family: str | None) -> str:
 
 def known(count: int | None) -> str:
     return "?" if count is None else str(count)
+
+
+def chain_cell(length: int | None) -> Cell:
+    return Text("broken", BAD) if length is None else str(length)
 
 
 def cell(value: Any) -> str:

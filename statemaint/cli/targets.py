@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 from click.shell_completion import CompletionItem
 
-from statemaint.cli.messages import note
+from statemaint.cli.output import note
 from statemaint.errors import ConfigError, NotACheckpointError, StatemaintError
 from statemaint.model.policy import Policy
 from statemaint.storage import checkpoint_around, is_file
@@ -29,16 +29,13 @@ _KEY = "statemaint.queries"
 class Address(str):
     """The address of a checkpoint, with the settings that the queries file has for it.
 
-    Attributes:
-        policy: of the query; `None` if an address was given, not a name.
-        detail: of its metrics; `None` likewise.
-        named: the queries file and the query's name; `None` likewise.
+    They are `None` if an address was given, not a name.
     """
 
     __slots__ = ("detail", "named", "policy")
     policy: Policy | None
-    detail: str | None
-    named: "tuple[QueriesReading, str] | None"
+    detail: str | None  # of the query's metrics
+    named: "tuple[QueriesReading, str] | None"  # the queries file, and the query's name
 
     def __new__(cls, text: str, named: "tuple[QueriesReading, str] | None" = None) -> Self:
         address = super().__new__(cls, text)
@@ -86,7 +83,7 @@ class CheckpointName(click.ParamType):  # type: ignore[type-arg]  # generic only
         A file that cannot be read has no names: the verb reports its fault.
         """
         del param
-        from statemaint.queries.reader import read_queries  # noqa: PLC0415 -- loads pydantic
+        from statemaint.queries.reading import read_queries  # noqa: PLC0415 -- loads pydantic
 
         names: list[str] = []
         if path := _queries_file(ctx):
@@ -126,7 +123,7 @@ def _is_address(text: str) -> bool:
 
 def _named(name: str, path: str, reading: "QueriesReading | None" = None) -> Address:
     from statemaint.queries.problems import InvalidQueriesError  # noqa: PLC0415 -- loads pydantic
-    from statemaint.queries.reader import read_queries  # noqa: PLC0415 -- loads pydantic
+    from statemaint.queries.reading import read_queries  # noqa: PLC0415 -- loads pydantic
 
     reading = reading or read_queries(path)
     if name not in reading.queries:
@@ -154,7 +151,7 @@ def of_queries(
 
     Without a tag it is all of them, if the file was given by `--queries`.
     """
-    from statemaint.queries.reader import read_queries  # noqa: PLC0415 -- loads pydantic
+    from statemaint.queries.reading import read_queries  # noqa: PLC0415 -- loads pydantic
 
     wanted, path = {*tags}, _queries_file(ctx)
     if path is None or not (wanted or ctx.meta.get(_KEY)):

@@ -7,24 +7,15 @@ import click
 from rich.text import Text
 
 from statemaint.audit import Verification, digest_stores, verify
+from statemaint.cli import options as flags
 from statemaint.cli import tables
-from statemaint.cli.fleet import Fleet, of_many
-from statemaint.cli.messages import settings
-from statemaint.cli.options import (
-    SHARE,
-    as_json_or_lines,
-    publish_flag,
-    publishing,
-    uri,
-    workers_flag,
-)
-from statemaint.cli.output import Json, end_with, print_result
+from statemaint.cli.fleet import Fleet, Row, of_many
+from statemaint.cli.output import Json, end_with, print_json, settings
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, number
 from statemaint.cli.targets import Address
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.maintain.record import note_verification
-from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId
 from statemaint.model.verdict import Looked
 from statemaint.report.to_json import fields_json, findings_json, id_json, verdict_json
@@ -34,7 +25,7 @@ from statemaint.workers import Workers
 
 
 @click.command("verify")
-@uri
+@flags.uri
 @click.option(
     "--deep",
     is_flag=True,
@@ -42,45 +33,35 @@ from statemaint.workers import Workers
 )
 @click.option(
     "--sample",
-    type=SHARE,
+    type=flags.SHARE,
     metavar="N/T",
     help="Check only the N-th of T shares of the partitions; T runs cover all of them.",
 )
-@publish_flag
-@workers_flag
-@as_json_or_lines
+@flags.publish_flag
+@flags.workers_flag
+@flags.as_json_or_lines
 @of_many(lambda: FLEET)
-def verify_verb(
-    uri: Address,
-    *,
-    deep: bool,
-    sample: tuple[int, int] | None,
-    publish: bool,
-    workers: Workers,
-) -> None:
+def verify_verb(uri: Address, *, deep: bool, publish: bool, **options: Any) -> None:
     """Check every file that a retained version of any store needs.
 
     Reads only the beginning and the end of each file, and trusts snapshots that an attestation
     covers. A change inside a file is found by --deep only.
     """
     storage = open_storage(uri)
-    with publishing(uri, storage, wanted=publish), work_done("verifying"):
-        verification = _verified(storage, deep=deep, sample=sample, workers=workers)
-    print_result(
-        lambda: verify_json(verification),
-        lambda: _print_table(verification, deep=deep),
-        checkpoint=verification.checkpoint.root,
-        lines="findings",
-    )
+    with flags.publishing(uri, storage, wanted=publish), work_done("verifying"):
+        verification = _verified(storage, deep=deep, **options)
+    if settings().as_json:
+        print_json(verify_json(verification), lines="findings")
+    else:
+        _print_table(verification, deep=deep)
     end_with(verification.findings)
 
 
 def _verified(storage: Storage, **options: Any) -> Verification:
     verification = verify(storage, **options)
-    codes = {finding.code.value for finding in verification.findings}
     note_verification(
         storage,
-        codes,
+        {finding.code.value for finding in verification.findings},
         healthy=verification.healthy,
         verdict=verification.verdict,
         looked=verification.looked,
@@ -96,24 +77,23 @@ def _result_json(verification: Verification) -> Json:
 
 def verify_json(verification: Verification) -> Json:
     return {
+        "checkpoint": verification.checkpoint.root,
         **_result_json(verification),
         "findings": findings_json(verification.findings),
     }
 
 
 def _print_table(verification: Verification, *, deep: bool) -> None:
-    stores = len(verification.checkpoint.stores)
     passed, retained = verification.versions_checked, verification.versions
-    versions = counted(retained, "version")
-    depth = "" if deep else "; files not read whole (see --deep)"
-    where = f"in {counted(stores, 'store')}, counted in each{depth}"
     of_all = f"{passed:,} of " if passed < retained or not verification.healthy else ""
-    word = tables.judged(verification.verdict)
     does = "checked" if verification.healthy else "passed"
-    tables.print_line(Text.assemble(word, f": {of_all}{versions} {does} {where}"))
+    where = f"in {counted(len(verification.checkpoint.stores), 'store')}, counted in each"
+    depth = "" if deep else "; files not read whole (see --deep)"
+    rest = f": {of_all}{counted(retained, 'version')} {does} {where}{depth}"
+    tables.print_line(Text.assemble(tables.judged(verification.verdict), rest))
 
 
-def _row(uri: str, *, publish: bool, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
+def _row(uri: str, *, publish: bool, **options: Any) -> Row:
     """Returns the row of one checkpoint in a fleet, which has no name to publish it by."""
     del publish
     verification = _verified(open_storage(uri), **options)
@@ -139,10 +119,10 @@ FLEET: Fleet = Fleet(
 
 
 @click.command("digest")
-@uri
-@click.option("--version", "version", type=click.IntRange(min=1), help="Default: the newest.")
-@workers_flag
-@as_json_or_lines
+@flags.uri
+@click.option("--version", "version", type=flags.POSITIVE, help="Default: the newest.")
+@flags.workers_flag
+@flags.as_json_or_lines
 def digest_verb(uri: str, *, version: int | None, workers: Workers) -> None:
     """Print the row count and an order-independent digest of each store at a version.
 
@@ -152,33 +132,24 @@ def digest_verb(uri: str, *, version: int | None, workers: Workers) -> None:
     storage = open_storage(uri)
     with work_done("reading"):
         at, digests = digest_stores(storage, version=version, workers=workers)
-    print_result(
-        lambda: digest_json(at, digests),
-        lambda: _print_digests(at, digests),
-        checkpoint=storage.root,
-        lines="stores",
-    )
-
-
-def digest_json(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> Json:
-    stores = [
-        {**id_json(store), "rows": digest.rows, "digest": digest.digest}
-        for store, digest in digests
-    ]
-    return {"version": version, "stores": stores}
-
-
-def _print_digests(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> None:
+    if settings().as_json:
+        print_json({"checkpoint": storage.root, **digest_json(at, digests)}, lines="stores")
+        return
     ordered = [*digests]
     if len(ordered) > tables.MOST_ROWS and not settings().everything:
         ordered.sort(key=lambda pair: -pair[1].rows)  # the largest are shown
-    total = sum(digest.rows for _, digest in ordered)
-    tables.print_line(
-        f"version {version}: {counted(total, 'row')} in {counted(len(ordered), 'store')}"
-    )
-    columns: tuple[Column[tuple[StoreId, StateDigest]], ...] = (
-        Column("store", lambda pair: tables.short(pair[0])),
-        number("rows", lambda pair: f"{pair[1].rows:,}"),
-        Column("digest", lambda pair: pair[1].digest),
-    )
-    tables.print_first(columns, ordered, "store")
+    rows = counted(sum(digest.rows for _, digest in ordered), "row")
+    tables.print_line(f"version {at}: {rows} in {counted(len(ordered), 'store')}")
+    tables.print_first(_DIGESTS, ordered, "store")
+
+
+_DIGESTS: tuple[Column[tuple[StoreId, StateDigest]], ...] = (
+    Column("store", lambda pair: tables.short(pair[0])),
+    number("rows", lambda pair: f"{pair[1].rows:,}"),
+    Column("digest", lambda pair: pair[1].digest),
+)
+
+
+def digest_json(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> Json:
+    stores = [{**id_json(store), **fields_json(state, "rows digest")} for store, state in digests]
+    return {"version": version, "stores": stores}

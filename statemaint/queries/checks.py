@@ -19,8 +19,7 @@ PRESET_SCHEDULES = (
 )  # fmt: skip
 BUCKETS = ("s3", "s3a", "s3n")
 _CRON = r"\S+( +\S+){4,5}"
-# As in Airflow's check of a connection's id.
-_CONNECTION = r"[\w#!()\-.:/\\]{1,250}"
+_CONNECTION = r"[\w#!()\-.:/\\]{1,250}"  # as in Airflow's check of a connection's id
 _CALLABLE = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+"
 _LABELS = (
     r"__.*|alertname|cause|code|dag|detail|file|instance|job|key|le|line|namespace|operator|origin"
@@ -28,10 +27,8 @@ _LABELS = (
 )
 # No year of the calendar is special to a cron expression, except for 29 February.
 _SOME_DAY = datetime(2026, 1, 1, tzinfo=UTC)
-# Croniter knows the other presets.
-_QUARTERLY = "0 0 1 */3 *"
-# A year of weeks shows weekends, months and quarters.
-_RUNS = 60
+_QUARTERLY = "0 0 1 */3 *"  # croniter knows the other presets
+_RUNS = 60  # a year of weeks shows weekends, months and quarters
 
 
 def duration_in_seconds(value: object) -> float:
@@ -55,13 +52,16 @@ def some_time(value: float) -> float:
     raise ValueError("must be longer than 0s")
 
 
+def without_secret(text: str, instead: str) -> str:
+    if has_secret(text):
+        raise ValueError(f"the address has a secret in it, which would be shown; give it {instead}")
+    return text
+
+
 def absolute_address(checkpoint: str) -> str:
     """Returns the address of a checkpoint that means the same on every worker."""
-    if has_secret(checkpoint):
-        raise ValueError(
-            "the address has a secret in it, which would be shown; give it without, and the "
-            "credentials in an Airflow connection or where boto3 or Hadoop look for them"
-        )
+    where = "in an Airflow connection or where boto3 or Hadoop look for them"
+    without_secret(checkpoint, f"without, and the credentials {where}")
     if "://" in checkpoint or checkpoint.startswith(("file:", "/")):
         return checkpoint
     raise ValueError(
@@ -148,8 +148,7 @@ def valid_connection(connection: str) -> str:
 
 
 def valid_asset(asset: str) -> str:
-    if has_secret(asset):
-        raise ValueError("the address has a secret in it, which would be shown; give it without")
+    without_secret(asset, "without")
     if urlsplit(asset).scheme == "airflow":
         raise ValueError(f"Airflow keeps the scheme of {asset} for itself; give another Asset")
     return asset
@@ -162,11 +161,7 @@ def valid_callable(path: str) -> str:
 
 
 def open_argument(value: object) -> object:
-    if isinstance(value, str) and has_secret(value):
-        raise ValueError(
-            "the address has a secret in it, which would be shown; give it in an Airflow connection"
-        )
-    return value
+    return without_secret(value, "in an Airflow connection") if isinstance(value, str) else value
 
 
 def spark_setting(value: object) -> str:

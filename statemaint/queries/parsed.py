@@ -23,8 +23,7 @@ from statemaint.queries.problems import Problem, explained, shown
 from statemaint.queries.yaml_file import Document, YamlError, parse_yaml
 from statemaint.storage import overlaps
 
-# An entry that stands for more is more likely a mistake.
-_MOST = 1000
+_MOST = 1000  # an entry that stands for more is more likely a mistake
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _KEY = "for_each"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
@@ -214,19 +213,17 @@ def expand(name: str, entry: Mapping[str, Any]) -> Iterator[tuple[str, dict[str,
 def _values(for_each: object) -> dict[str, tuple[str, ...]]:
     if not isinstance(for_each, Mapping) or not for_each:
         raise PatternError(_KEY, "must be a mapping of names to lists of texts")
-    values = {str(name): _listed(name, listed) for name, listed in for_each.items()}
+    values = {}
+    for name, listed in for_each.items():
+        if not isinstance(listed, list) or not listed:
+            raise PatternError(_KEY, f"{name} must be a list of texts with at least one element")
+        if not all(isinstance(item, str | int) and not isinstance(item, bool) for item in listed):
+            quotes = "(in quotes, where YAML reads one as something else)"
+            raise PatternError(_KEY, f"{name} must be a list of texts {quotes}")
+        values[str(name)] = tuple(map(str, listed))
     if (count := prod(map(len, values.values()))) > _MOST:
         raise PatternError(_KEY, f"stands for {count} queries; {_MOST} is the limit of one entry")
     return values
-
-
-def _listed(name: object, listed: object) -> tuple[str, ...]:
-    if not isinstance(listed, list) or not listed:
-        raise PatternError(_KEY, f"{name} must be a list of texts with at least one element")
-    if not all(isinstance(item, str | int) and not isinstance(item, bool) for item in listed):
-        what = f"{name} must be a list of texts (in quotes, where YAML reads one as something else)"
-        raise PatternError(_KEY, what)
-    return tuple(str(item) for item in listed)
 
 
 def _filled(key: str, value: Any, chosen: Mapping[str, str]) -> Any:

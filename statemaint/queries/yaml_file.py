@@ -10,6 +10,8 @@ import yaml
 from statemaint.errors import ConfigError
 
 _MERGE = "tag:yaml.org,2002:merge"  # the key `<<`, which may appear more than once
+Repeated = tuple[tuple[str, ...], int]
+"""The path and the line of a repeated key of a mapping."""
 
 
 class YamlError(ConfigError):
@@ -26,9 +28,7 @@ class Document:
 
     value: Any
     root: yaml.Node | None
-    twice: tuple[
-        tuple[tuple[str, ...], int], ...
-    ]  # path and line of each repeated key of a mapping
+    twice: tuple[Repeated, ...]
 
     def line(self, path: Sequence[str | int]) -> int | None:
         """Returns the line of a key or element, or of the innermost one around it that exists."""
@@ -86,9 +86,7 @@ def _text(path: Path) -> str | YamlError:
         return YamlError(f"not UTF-8 text at byte {error.start}; save it as such")
 
 
-def _twice(
-    node: yaml.Node, path: tuple[str, ...], seen: set[int]
-) -> Iterator[tuple[tuple[str, ...], int]]:
+def _twice(node: yaml.Node, path: tuple[str, ...], seen: set[int]) -> Iterator[Repeated]:
     """Yields the keys that appear twice; a node with several aliases is checked once."""
     if id(node) in seen:
         return

@@ -11,8 +11,7 @@ from statemaint.errors import ConfigError
 from statemaint.model.policy import PRESETS, Policy
 from statemaint.queries.memory import state_folder
 from statemaint.queries.problems import InvalidQueriesError
-from statemaint.queries.reader import QueriesReader
-from statemaint.queries.reading import QueriesReading
+from statemaint.queries.reading import QueriesReader, QueriesReading
 from statemaint.storage import Storage, open_storage
 
 _CONNECTION = (

@@ -12,8 +12,8 @@ from rich.filesize import decimal
 
 from statemaint import __version__
 from statemaint.cli import tables
-from statemaint.cli.common import output_to
 from statemaint.cli.options import DURATION, SHARE, as_json, policy_changes
+from statemaint.cli.output import output_to
 from statemaint.cli.savepoint import shape_flags
 from statemaint.errors import ConfigError, StorageError
 from statemaint.queries.reading import is_in_shard

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from statemaint.cli.messages import tell
+from statemaint.cli.output import tell
 from statemaint.cli.queries import named_of, targets_of
 from statemaint.errors import ConfigError
 from statemaint.maintain.record import is_refusal, note_run, note_verification

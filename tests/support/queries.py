@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from statemaint.queries.problems import InvalidQueriesError
-from statemaint.queries.reader import read_queries
-from statemaint.queries.reading import QueriesReading
+from statemaint.queries.reading import QueriesReading, read_queries
 
 
 def valid_queries(path: str | Path) -> QueriesReading:

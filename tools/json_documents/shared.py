@@ -3,7 +3,7 @@
 from itertools import chain
 from typing import Annotated
 
-from statemaint.cli.messages import FORMAT
+from statemaint.cli.output import FORMAT
 from statemaint.model import checkpoint
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import RecoveryVerb

@@ -19,8 +19,7 @@ from statemaint.airflow.location import queries_path, queries_reader
 from statemaint.airflow.names import QUERIES_FILE, dag_id, together_id
 from statemaint.errors import ConfigError
 from statemaint.model.policy import Policy
-from statemaint.queries.reader import QueriesReader
-from statemaint.queries.reading import QueriesReading
+from statemaint.queries.reading import QueriesReader, QueriesReading
 from statemaint.storage import Storage
 
 _reading_now = Lock()  # a reader is for one thread at a time

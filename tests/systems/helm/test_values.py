@@ -12,7 +12,7 @@ from croniter import croniter  # type: ignore[import-untyped]
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from statemaint.queries.reader import read_queries
+from statemaint.queries.reading import read_queries
 from tests.support.planted import secret
 from tests.systems.helm.support import render
 

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pyspark.sql import SparkSession
 
-from statemaint.queries.reader import read_queries
+from statemaint.queries.reading import read_queries
 from statemaint.spark import maintain_fleet
 from statemaint.spark.fleet import fleet_of
 from statemaint.spark.reporting import reporting

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from statemaint.audit import digest_stores
-from statemaint.cli.parquet import _groups
+from statemaint.cli.show import _groups
 from statemaint.codec.rows.unsafe_write import encode_row
 from statemaint.execute.lease import acquire
 from statemaint.records.claims import Holder

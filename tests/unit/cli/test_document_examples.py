@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from statemaint import __version__
-from statemaint.queries.reader import read_queries
+from statemaint.queries.reading import read_queries
 from tests.support.paths import ROOT
 from tests.support.program import run
 from tests.unit.cli.test_show import AGGREGATION, unpacked

@@ -20,7 +20,7 @@ import yaml
 from statemaint.cli.queries import _places
 from statemaint.maintain.record import write_record
 from statemaint.metrics.exporter import Exporter, RecordPlaces, serving
-from statemaint.queries.reader import QueriesReader
+from statemaint.queries.reading import QueriesReader
 from statemaint.storage import LocalStorage, open_storage
 from tests.support.metrics import maintained, neglected, plain, series_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from statemaint.cli.queries import _places
 from statemaint.metrics.exporter import Exporter, serving
-from statemaint.queries.reader import QueriesReader
+from statemaint.queries.reading import QueriesReader
 from statemaint.storage import open_storage
 from tests.support.metrics import plain, series_of
 from tests.unit.cli.test_exporter import NOW, get, queries

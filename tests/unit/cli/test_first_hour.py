@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from statemaint.cli.common import EXAMPLES
+from statemaint.cli.main import EXAMPLES
 from statemaint.cli.main import VERBS as NAMES
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint

@@ -15,7 +15,7 @@ import pytest
 
 from statemaint.cli.main import VERBS as NAMES
 from statemaint.cli.main import program
-from statemaint.cli.messages import Settings, in_force
+from statemaint.cli.output import Settings, in_force
 from statemaint.cli.queries import _say
 from statemaint.codec.rows.types import AtomicType, Field, StructType
 from statemaint.model.verdict import Verdict

@@ -9,7 +9,7 @@ import pytest
 from statemaint.audit import verify
 from statemaint.audit.row_rules import check_units
 from statemaint.cli import progress
-from statemaint.cli.messages import Settings, in_force
+from statemaint.cli.output import Settings, in_force
 from statemaint.cli.progress import Meter
 from statemaint.metrics.tasks import Progress
 from statemaint.progress import watched

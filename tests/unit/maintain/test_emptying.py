@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from statemaint.cli.maintain import end_with_report
-from statemaint.cli.messages import Settings, in_force
+from statemaint.cli.output import Settings, in_force
 from statemaint.errors import LeaseLostError, StorageError
 from statemaint.maintain import list_runs, maintain
 from statemaint.maintain.record import recorded

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from statemaint.cli.messages import line_of
+from statemaint.cli.output import line_of
 from statemaint.errors import StatemaintError, StorageError
 from statemaint.maintain import list_runs, maintain, undo
 from statemaint.maintain.runs import Run

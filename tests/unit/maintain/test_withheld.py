@@ -6,7 +6,7 @@ import pytest
 
 from statemaint.audit import doctor
 from statemaint.cli.maintain import _summary
-from statemaint.cli.plan import print_plan
+from statemaint.cli.scan import print_plan
 from statemaint.errors import StorageError, Superseded
 from statemaint.maintain import maintain
 from statemaint.model.findings import FindingCode

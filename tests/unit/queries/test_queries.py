@@ -9,8 +9,7 @@ from statemaint.model.policy import PRESETS, Policy
 from statemaint.queries.merged import groups
 from statemaint.queries.models import Notifier, Query
 from statemaint.queries.problems import unresolved
-from statemaint.queries.reader import read_queries
-from statemaint.queries.reading import QueriesReading
+from statemaint.queries.reading import QueriesReading, read_queries
 from tests.support.paths import ROOT
 from tests.support.queries import valid_queries
 from tools.queries_schema import json_schema

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemaint.queries.problems import Problem
-from statemaint.queries.reader import SETTLED, QueriesReader, read_queries
-from statemaint.queries.reading import QueriesReading
+from statemaint.queries.reading import SETTLED, QueriesReader, QueriesReading, read_queries
 
 GOOD = """defaults: {grace: 15m}
 pushgateway: http://gateway:9091
