@@ -43,7 +43,6 @@ class TaskInstance:
     """One task of one run.
 
     Attributes:
-        task: the task's id.
         map_index: the instance of a mapped task; -1 when the task is not mapped.
         label: the name that the UI shows for a mapped instance.
         state: success, failed, skipped, upstream_failed, ...; `None` when it has not begun.
@@ -86,29 +85,23 @@ class Client:
 
     @classmethod
     def login(cls, url: str, user: str, password: str) -> "Client":
-        """Returns a client that is logged in."""
         body = {"username": user, "password": password}
         return cls(url, cls(url).post("/auth/token", body)["access_token"])
 
     def page(self, path: str, *, cookie: bool = False) -> Answer:
         """Returns the answer of a path, including refusals.
 
-        Args:
-            path: the path below Airflow's address.
-            cookie: whether to send the token as a browser does, instead of in a header.
+        With `cookie` the token is sent as a browser does, instead of in a header.
         """
         return self._send("GET", path, self._credentials(cookie=cookie))
 
     def get(self, path: str) -> Any:
-        """Returns the JSON at a path."""
         return self._json("GET", path)
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Posts JSON and returns the JSON answer."""
         return self._json("POST", path, body)
 
     def patch(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Patches with JSON and returns the JSON answer."""
         return self._json("PATCH", path, body)
 
     def import_errors(self) -> list[str]:
@@ -118,22 +111,19 @@ class Client:
 
     def wait_for_dag(self, dag: str, *, seconds: float = 90.0) -> None:
         """Waits until a DAG has been parsed."""
-        self._wait(lambda: self.page(f"/api/v2/dags/{_quoted(dag)}").status == 200, dag, seconds)  # noqa: PLR2004
+        path = f"/api/v2/dags/{_quoted(dag)}"
+        self._wait(lambda: self.page(path).status == HTTPStatus.OK, dag, seconds)
 
     def unpause(self, dag: str) -> None:
-        """Unpauses a DAG, so that its runs start."""
         self.patch(f"/api/v2/dags/{_quoted(dag)}", {"is_paused": False})
 
     def trigger(self, dag: str, conf: Mapping[str, Any] | None = None) -> str:
         """Starts a run, as the form does, and returns its id."""
         body = {"logical_date": None, "conf": dict(conf or {})}
-        run: str = self.post(f"/api/v2/dags/{_quoted(dag)}/dagRuns", body)["dag_run_id"]
-        return run
+        return str(self.post(f"/api/v2/dags/{_quoted(dag)}/dagRuns", body)["dag_run_id"])
 
     def run_state(self, dag: str, run: str) -> str:
-        """Returns a run's state: queued, running, success, failed."""
-        state: str = self.get(_run_path(dag, run))["state"]
-        return state
+        return str(self.get(_run_path(dag, run))["state"])
 
     def wait_for_run(self, dag: str, run: str, *, seconds: float = 400.0) -> str:
         """Waits until a run has ended and returns its final state."""
@@ -143,17 +133,9 @@ class Client:
     def task_instances(self, dag: str, run: str) -> list[TaskInstance]:
         """Returns all tasks of a run, by task and map index."""
         listed = self.get(f"{_run_path(dag, run)}/taskInstances?limit=1000")["task_instances"]
-        instances = [
-            TaskInstance(
-                task=one["task_id"],
-                map_index=one["map_index"],
-                label=one["rendered_map_index"],
-                state=one["state"],
-                tries=one["try_number"],
-            )
-            for one in listed
-        ]
-        return sorted(instances, key=lambda one: (one.task, one.map_index))
+        names = ("task_id", "map_index", "rendered_map_index", "state", "try_number")
+        instances = [TaskInstance(*(instance[name] for name in names)) for instance in listed]
+        return sorted(instances, key=lambda instance: (instance.task, instance.map_index))
 
     def log(self, dag: str, run: str, instance: TaskInstance) -> str:
         """Returns the log of a task's last attempt, one event per line, errors with their text."""
@@ -188,9 +170,8 @@ class Client:
     def _credentials(self, *, cookie: bool = False) -> dict[str, str]:
         if self.token is None:
             return {}
-        if cookie:
-            return {"Cookie": f"_token={self.token}"}
-        return {"Authorization": f"Bearer {self.token}"}
+        header, scheme = ("Cookie", "_token=") if cookie else ("Authorization", "Bearer ")
+        return {header: f"{scheme}{self.token}"}
 
     def _send(
         self, method: str, path: str, headers: dict[str, str], content: bytes | None = None

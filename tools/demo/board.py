@@ -14,19 +14,12 @@ _VARIABLE = re.compile(r"\$(query|origin|namespace|operator|partition)\b")
 
 @dataclass(frozen=True, slots=True)
 class BoardQuery:
-    """One query of one panel, or of the marks on all of them.
+    """One query of one panel, or of the marks on all of them."""
 
-    Attributes:
-        board: the dashboard's uid.
-        panel: the panel's title.
-        ref: the query within the panel.
-        expr: PromQL, with the dashboard's variables.
-    """
-
-    board: str
-    panel: str
-    ref: str
-    expr: str
+    board: str  # its uid
+    panel: str  # its title
+    ref: str  # the query within the panel
+    expr: str  # PromQL, with the dashboard's variables
 
     @property
     def only_in_trouble(self) -> bool:
@@ -44,10 +37,8 @@ class BoardQuery:
 
 
 def board_queries(folder: Path) -> tuple[BoardQuery, ...]:
-    boards = [
-        json.loads(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.json"))
-    ]
-    return tuple(query for board in boards for query in _of(board))
+    texts = [file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.json"))]
+    return tuple(query for text in texts for query in _of(json.loads(text)))
 
 
 def silent_queries(folder: Path, prometheus: str) -> tuple[BoardQuery, ...]:

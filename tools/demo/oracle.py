@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from tools.demo.session import local_session
@@ -43,11 +43,7 @@ class OracleDigest:
 
 @contextmanager
 def oracle_session(conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """Yields a session for reading state, with `conf` on top of its settings.
-
-    Raises:
-        ValueError: when this process already has a Spark session.
-    """
+    """Yields a session for reading state, with `conf` on top of its settings."""
     with local_session("statemaint-oracle", {**_CONF, **(conf or {})}) as spark:
         yield spark
 
@@ -77,9 +73,8 @@ def read_state(
     spark: SparkSession, checkpoint: Path, *, batch: int, operator: int, store: str
 ) -> OracleDigest:
     """Returns the digest of one store after `batch`."""
-    wanted = (operator, store)
     with _plain(checkpoint) as place:
-        return _read_batch(spark, place, [wanted], batch)[operator, store, batch]
+        return _read_batch(spark, place, [(operator, store)], batch)[operator, store, batch]
 
 
 def read_all(
@@ -133,7 +128,10 @@ def _read_batch(
     ).collect()
     # A store without rows has no group.
     empty = {(*store, batch): _digest(0, 0, 0) for store in wanted}
-    return empty | {(row.operator, row.store, batch): _of_row(row) for row in found}
+    return empty | {
+        (row.operator, row.store, batch): _digest(row["rows"], row["xor"], int(row["sum"]))
+        for row in found
+    }
 
 
 def _load(spark: SparkSession, checkpoint: Path, batch: int, store: tuple[int, str]) -> DataFrame:
@@ -155,10 +153,6 @@ def _hashes(state: DataFrame, store: tuple[int, str]) -> DataFrame:
 
 def _row_as_json() -> Column:
     return f.to_json(f.struct("partition_id", "key", "value"), _JSON_OPTIONS)
-
-
-def _of_row(row: Row) -> OracleDigest:
-    return _digest(row["rows"], row["xor"], int(row["sum"]))
 
 
 def _digest(rows: int, xor: int, total: int) -> OracleDigest:

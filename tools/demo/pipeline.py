@@ -44,9 +44,6 @@ def run_hours(
     maintenance is due. Hence no snapshot is written and no state file deleted, while the commit log
     keeps `min_batches_to_retain + 1` batches. Beyond 50 versions, Spark 4.2 and later requests a
     snapshot at a commit.
-
-    Raises:
-        ValueError: when this process already has a Spark session.
     """
     conf = {
         "spark.sql.shuffle.partitions": str(PARTITIONS),

@@ -1,9 +1,7 @@
 """Proof by Spark alone: equal rows before and after, and a query that continues undisturbed."""
 
-import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from statemaint.errors import StatemaintError
@@ -23,17 +21,11 @@ class DisprovedError(StatemaintError):
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """The restart of the query after maintenance, compared with its twin without maintenance.
+    """The restart of the query after maintenance; it equals its twin without maintenance."""
 
-    Attributes:
-        batches: the number of further batches that it processed.
-        rows: the number of output rows, equal in both.
-        states: the number of store states by batch that Spark read, equal in both.
-    """
-
-    batches: int
-    rows: int
-    states: int
+    batches: int  # the further ones that it processed
+    rows: int  # of its output
+    states: int  # of stores, by batch, that Spark read
 
 
 def read_states(checkpoint: Path, advance: Advance) -> Digests:
@@ -41,20 +33,15 @@ def read_states(checkpoint: Path, advance: Advance) -> Digests:
     batches = retained_batches(checkpoint)
     with oracle_session() as spark:
         return read_all(
-            spark, checkpoint, batches=batches, progress=partial(_report_batch, advance)
+            spark,
+            checkpoint,
+            batches=batches,
+            progress=lambda batch: advance(f"batch {batch}"),
         )
 
 
-def _report_batch(advance: Callable[[object], None], batch: int) -> None:
-    advance(f"batch {batch}")
-
-
 def must_be_equal(before: Digests, after: Digests) -> None:
-    """Compares the states that Spark read.
-
-    Raises:
-        DisprovedError: naming the first store and batch that differ.
-    """
+    """Compares the states that Spark read; the error names the first store and batch."""
     for key in sorted({*before, *after}):
         if before.get(key) != after.get(key):
             operator, store, batch = key
@@ -65,23 +52,14 @@ def must_be_equal(before: Digests, after: Digests) -> None:
 
 
 def restart(root: Path, twin: Path, *, hour: int, advance: Advance) -> Restart:
-    """Runs the query for one more hour in both places, and compares output and state.
-
-    Raises:
-        DisprovedError: when output or state differ.
-    """
+    """Runs the query for one more hour in both places, and compares output and state."""
     before = retained_batches(root / "checkpoint")[-1]
     for place in (root, twin):
         run_hours(place, hours=[hour], seed=SEED, progress=advance)
     one, two = output_rows(root), output_rows(twin)
     if one != two:
         raise DisprovedError(f"the output differs: {len(one)} rows, {len(two)} in the twin")
-    states, undisturbed = (read_states(one / "checkpoint", advance) for one in (root, twin))
+    states, undisturbed = (read_states(job / "checkpoint", advance) for job in (root, twin))
     must_be_equal(states, undisturbed)
     after = retained_batches(root / "checkpoint")[-1]
     return Restart(after - before, len(one), len(states))
-
-
-def make_twin(root: Path, twin: Path) -> None:
-    """Copies the job with its input, checkpoint and output; the copy continues independently."""
-    shutil.copytree(root, twin)

@@ -3,10 +3,9 @@
 Each step prints its measurements. In any case, no started process is left running.
 """
 
+import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import partial
 
 from statemaint.airflow.names import VERIFY_DAG, dag_id, page_address
 from statemaint.errors import StatemaintError
@@ -17,16 +16,8 @@ from tools.demo.board import silent_queries
 from tools.demo.pipeline import run_hours
 from tools.demo.places import AIRFLOW_PORT, ALERTS, DASHBOARDS, POLICY, QUERY, Places
 from tools.demo.prometheus import MissingPart, prometheus, pushgateway
-from tools.demo.proof import (
-    SEED,
-    Digests,
-    DisprovedError,
-    make_twin,
-    must_be_equal,
-    read_states,
-    restart,
-)
-from tools.demo.steps import Advance, Steps
+from tools.demo.proof import SEED, Digests, DisprovedError, must_be_equal, read_states, restart
+from tools.demo.steps import Steps
 
 HOURS = 13
 STEPS = 8
@@ -38,30 +29,21 @@ class DemoFailedError(StatemaintError):
     code = "DEMO_FAILED"
 
 
-@dataclass(frozen=True, slots=True)
-class SeenBefore:
-    """The measurements before maintenance."""
-
-    size: show.Size
-    states: Digests
-
-
 def demo(places: Places, steps: Steps) -> None:
-    """Runs the whole demo once and prints the proof.
-
-    Raises:
-        DisprovedError: when Spark finds any difference.
-        DemoFailedError: when a step did not have its required result.
-    """
+    """Runs the whole demo once and prints the proof."""
     neglect(places, steps)
-    seen = _before(places, steps)
+    shutil.copytree(places.job, places.twin)
+    states, size = _read(places, steps, "before"), show.measure(places.checkpoint)
     with ExitStack() as running:
         gateway = _gateway(places, steps, running)
         places.write_queries(gateway)
         with steps.step("start Airflow: api-server, scheduler, dag-processor") as advance:
             server = running.enter_context(airflow(places.setup(gateway), progress=advance))
         _maintain(server, steps)
-        _after(places, steps, seen)
+        after = _read(places, steps, "after")
+        steps.show("", show.sizes(size, show.measure(places.checkpoint)), "")
+        must_be_equal(states, after)
+        steps.show("The retained batches, by Spark's own state reader:", *show.states(after))
         _metrics(places, steps, gateway)
     _restart(places, steps)
     steps.show("", "Proved: Spark reads the same rows, and the query continues as before.")
@@ -73,18 +55,17 @@ def neglect(places: Places, steps: Steps) -> None:
     places.clear()
     title = f"run the hourly query {HOURS} times, as a scheduler would"
     with steps.step(title, HOURS) as advance:
-        run_hours(places.job, hours=range(HOURS), seed=SEED, progress=partial(_hour, advance))
+        run_hours(
+            places.job,
+            hours=range(HOURS),
+            seed=SEED,
+            progress=lambda hour: advance(f"hour {hour}"),
+        )
 
 
-def _hour(advance: Advance, hour: int) -> None:
-    advance(f"hour {hour}")
-
-
-def _before(places: Places, steps: Steps) -> SeenBefore:
-    make_twin(places.job, places.twin)
-    with steps.step("let Spark read every retained batch, before") as advance:
-        states = read_states(places.checkpoint, advance)
-    return SeenBefore(show.measure(places.checkpoint), states)
+def _read(places: Places, steps: Steps, when: str) -> Digests:
+    with steps.step(f"let Spark read every retained batch, {when}") as advance:
+        return read_states(places.checkpoint, advance)
 
 
 def _gateway(places: Places, steps: Steps, running: ExitStack) -> str | None:
@@ -99,7 +80,8 @@ def _maintain(server: Airflow, steps: Steps) -> None:
     with steps.step("trigger the query's DAG through Airflow's API, and wait for it"):
         run, instances = _succeed(server, dag_id(QUERY))
     steps.show("", f"DAG {dag_id(QUERY)}, run {run}: success", show.tasks(instances))
-    _must_be_mapped(instances)
+    if all(instance.map_index < 0 for instance in instances):
+        raise DemoFailedError("the DAG's run found nothing to maintain")
     with steps.step("verify every file, by the DAG for manual work"):
         run, _ = _succeed(server, VERIFY_DAG, {"query": QUERY, "deep": True})
     steps.show("", f"DAG {VERIFY_DAG}, run {run}: success")
@@ -116,24 +98,10 @@ def _succeed(
     state = client.wait_for_run(dag, run)
     instances = client.task_instances(dag, run)
     if state != "success":
-        logs = [client.log(dag, run, one) for one in instances if one.state == "failed"]
+        failed = [instance for instance in instances if instance.state == "failed"]
+        logs = [client.log(dag, run, instance) for instance in failed]
         raise DemoFailedError("\n".join([f"the run of {dag} failed", *logs]))
     return run, instances
-
-
-def _must_be_mapped(instances: list[TaskInstance]) -> None:
-    mapped = [one for one in instances if one.map_index >= 0]
-    if not mapped:
-        raise DemoFailedError("the DAG's run found nothing to maintain")
-
-
-def _after(places: Places, steps: Steps, seen: SeenBefore) -> None:
-    with steps.step("let Spark read every retained batch, after") as advance:
-        after = read_states(places.checkpoint, advance)
-    steps.show("", show.sizes(seen.size, show.measure(places.checkpoint)), "")
-    must_be_equal(seen.states, after)
-    steps.show("The retained batches, by Spark's own state reader:")
-    steps.show(*show.states(dict(after)))
 
 
 def _metrics(places: Places, steps: Steps, gateway: str | None) -> None:
@@ -150,15 +118,12 @@ def _metrics(places: Places, steps: Steps, gateway: str | None) -> None:
 def _ask_board(places: Places, gateway: str) -> str:
     try:
         with prometheus(places.servers, scrape=[gateway], rules=[ALERTS]) as server:
-            silent = [
-                one
-                for one in silent_queries(DASHBOARDS, server.url)
-                if "savepoint" not in one.panel.lower()  # the demo makes none
-            ]
+            silent = [query.panel for query in silent_queries(DASHBOARDS, server.url)]
     except MissingPart as missing:
         return f"No Prometheus to ask: {missing}"
-    if silent:
-        raise DemoFailedError(f"no data for the dashboards' {[one.panel for one in silent]}")
+    # The demo makes no savepoints.
+    if silent := [panel for panel in silent if "savepoint" not in panel.lower()]:
+        raise DemoFailedError(f"no data for the dashboards' {silent}")
     return "Dashboards: every query that a healthy job answers returns data."
 
 

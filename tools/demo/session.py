@@ -34,11 +34,8 @@ def local_session(
 ) -> Iterator[SparkSession]:
     """Yields a new session with `conf` on top of the defaults; no part of it outlives the block.
 
-    A second session can follow in the same process and costs much less: the JVM stays.
-
-    Raises:
-        ValueError: when this process already has a Spark session. It would be shared, and stopped
-            while its owner still uses it.
+    A second session can follow in the same process and costs much less: the JVM stays. Beside
+    another it is refused (`ValueError`): it would be shared, and stopped while its owner uses it.
     """
     # With defaults, the settings of this JVM's first session would reappear in all later ones.
     settings = SparkConf(loadDefaults=False).setMaster(master).setAppName(name)

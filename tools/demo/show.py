@@ -9,12 +9,11 @@ from urllib.request import urlopen
 from rich.filesize import decimal
 from rich.table import Table
 
-from statemaint.model.checkpoint import Checkpoint
 from statemaint.planning import scan_checkpoint
 from statemaint.report.to_json import chain_length
 from statemaint.storage import LocalStorage
 from tools.demo.airflow_client import TaskInstance
-from tools.demo.oracle import OracleDigest
+from tools.demo.proof import Digests
 
 _METRICS = (
     "statemaint_chain_length_max",
@@ -31,31 +30,18 @@ _METRICS = (
 class Size:
     """A checkpoint in numbers: totals over its stores, and the shortest and longest chain."""
 
-    stores: int
     chains: tuple[int, int]
     snapshots: int
     files: int
     bytes: int
-    target: int
 
 
 def measure(checkpoint: Path) -> Size:
     seen = scan_checkpoint(LocalStorage(checkpoint))
     files = [file.entry.size for store in seen.stores for file in store.files]
-    chains = _chains(seen)
+    chains = [chain_length(store, seen.target) or 0 for store in seen.stores]
     snapshots = sum(len(store.versions.snapshots) for store in seen.stores)
-    return Size(
-        stores=len(seen.stores),
-        chains=(min(chains), max(chains)),
-        snapshots=snapshots,
-        files=len(files),
-        bytes=sum(files),
-        target=seen.target or 0,
-    )
-
-
-def _chains(seen: Checkpoint) -> list[int]:
-    return [chain_length(store, seen.target) or 0 for store in seen.stores]
+    return Size((min(chains), max(chains)), snapshots, len(files), sum(files))
 
 
 def sizes(before: Size, after: Size) -> Table:
@@ -73,12 +59,12 @@ def _range(pair: tuple[int, int]) -> str:
 
 def tasks(instances: Sequence[TaskInstance]) -> Table:
     table = Table("task", "name", "state", box=None, pad_edge=False, header_style="bold")
-    for one in instances:
-        table.add_row(one.task, one.label or "", one.state or "")
+    for instance in instances:
+        table.add_row(instance.task, instance.label or "", instance.state or "")
     return table
 
 
-def states(digests: dict[tuple[int, str, int], OracleDigest]) -> Iterable[str]:
+def states(digests: Digests) -> Iterable[str]:
     """Yields a line for each batch that Spark read, with the number of rows in its stores."""
     rows: Counter[int] = Counter()
     for (_, _, batch), digest in digests.items():

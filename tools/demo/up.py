@@ -44,9 +44,7 @@ class Monitoring:
 def up(places: Places, steps: Steps) -> None:
     """Creates the queries, starts all servers for them, and maintains two of them.
 
-    Raises:
-        StatemaintError: when a server did not become ready, or an alert did not fire; all started
-            servers are ended.
+    If a server does not become ready, or an alert does not fire, all started servers are ended.
     """
     down(places)
     neglect(places, steps)
@@ -132,7 +130,8 @@ def _fires(alertmanager: str | None) -> list[str]:
     if alertmanager is None:
         return []
     wait_until(lambda: bool(alerts_of(alertmanager)), seconds=_ALERT_SECONDS)
-    fires = [f"{one['alertname']} of {one.get('query', 'all')}" for one in alerts_of(alertmanager)]
+    alerts = alerts_of(alertmanager)
+    fires = [f"{alert['alertname']} of {alert.get('query', 'all')}" for alert in alerts]
     if fires != [f"StatemaintBroken of {BROKEN}"]:
         raise DemoFailedError(f"these alerts fire: {', '.join(fires) or 'none'}")
     return [f"Fires now   {fires[0]}"]
