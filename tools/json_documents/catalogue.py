@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tools.json_documents import looking, maintaining, recovering, savepoints, state
+from tools.json_documents import looking, maintaining, recovering, state
 from tools.json_documents.kinds import Choice, JsonObject, Kind, Part, Verb, parts_of
 
 
@@ -52,7 +52,7 @@ VERBS: tuple[Verb, ...] = (
         recovering.FinishedUndo,
         about="The document that the verb whose plan it carries out would have printed.",
     ),
-    _verb("savepoints", savepoints.SavepointsOfAFolder),
+    _verb("savepoints", recovering.SavepointsOfAFolder),
     _verb("pin", maintaining.PinnedBatch),
     _verb("pins", maintaining.PinsOfACheckpoint),
     _verb("queries", state.QueriesFile),

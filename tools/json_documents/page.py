@@ -1,6 +1,8 @@
-"""docs/json.md, made from the declared documents."""
+"""docs/json.md and docs/json.schema.json, made from the declared documents."""
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any
 
 from tools.json_documents.catalogue import VERBS, Named, everything, home, named_in
 from tools.json_documents.kinds import (
@@ -17,6 +19,8 @@ from tools.json_documents.kinds import (
 )
 from tools.json_documents.shared import ERROR
 from tools.json_documents.state import VALUES
+
+Json = dict[str, Any]
 
 _HEAD = """\
 # JSON
@@ -49,7 +53,6 @@ _SHARED = """\
 
 
 def page() -> str:
-    """Returns the text of docs/json.md."""
     lines = [_HEAD + "\n".join(_lists()), _ERRORS + "\n".join(_tables(named_in(ERROR)))]
     lines += map(_section, VERBS)
     several = (one for one in everything() if home(one) is None)
@@ -108,9 +111,8 @@ def _row(field: JsonField) -> str:
 
 
 def _type(kind: Kind) -> str:
-    """Returns a type in words."""
     match kind:
-        case Plain(name=name):
+        case Plain(name):
             return name
         case Columns():
             return "object of columns"
@@ -127,7 +129,7 @@ def _type(kind: Kind) -> str:
 def _list(of: Kind) -> str:
     if isinstance(of, Columns):
         return "list of such objects"
-    return f"list of {of.many}" if isinstance(of, Plain) else f"list: {_type(of)}"
+    return f"list of {of.name}s" if isinstance(of, Plain) else f"list: {_type(of)}"
 
 
 def _named(one: Named) -> str:
@@ -144,3 +146,61 @@ def _title(one: Named) -> str:
 
 def _link(one: Named) -> str:
     return f"[{one.name}](#{one.name.replace(' ', '-')})"
+
+
+def schema() -> Json:
+    """Returns the JSON Schema: a definition for each verb, and for each named part.
+
+    Other fields are allowed, since fields are only added.
+    """
+    names = [verb.name for verb in VERBS]
+    parts = {_key(one): _definition(one) for one in chain(everything(), named_in(ERROR))}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "The documents of statemaint --json",
+        "anyOf": [{"$ref": f"#/$defs/{name}"} for name in names],
+        "$defs": {
+            **{
+                verb.name: {"anyOf": [_schema_of(one) for one in (*verb.documents, ERROR)]}
+                for verb in VERBS
+            },
+            **parts,
+        },
+    }
+
+
+def _key(one: Named) -> str:
+    return one.name.replace(" ", "-")
+
+
+def _definition(one: Named) -> Json:
+    if isinstance(one, Choice):
+        return {"enum": [*one.meanings]}
+    about = {"description": one.about} if one.about else {}
+    return {
+        **about,
+        "type": "object",
+        "required": [field.name for field in one.fields if not field.optional],
+        "properties": {field.name: _property(field) for field in one.fields},
+    }
+
+
+def _property(field: JsonField) -> Json:
+    return {"description": field.meaning, **_schema_of(field.kind)}
+
+
+def _schema_of(kind: Kind) -> Json:
+    match kind:
+        case Plain(name):
+            return {"type": name}
+        case Choice() | JsonObject():
+            return {"$ref": f"#/$defs/{_key(kind)}"}
+        case ListOf(of):
+            return {"type": "array", "items": _schema_of(of)}
+        case MapOf(of, by):
+            names = {"propertyNames": _schema_of(by)} if isinstance(by, Choice) else {}
+            return {"type": "object", **names, "additionalProperties": _schema_of(of)}
+        case Columns():
+            return {"type": "object"}
+        case Either(kinds):
+            return {"anyOf": [_schema_of(one) for one in kinds]}

@@ -88,7 +88,7 @@ class StoreId(Part):
 Findings = Annotated[list[Finding], "damage and notices"]
 
 
-class StoreFacts(Part):
+class Store(Part):
     _store_id: StoreId
     versions: list[int] = said("the first and the last; empty without files")
     snapshots: list[int] = said("their versions, ascending")
@@ -96,10 +96,6 @@ class StoreFacts(Part):
     files: int = said("their number")
     bytes: int = said("their size")
     findings: Findings
-
-
-class Store(Part):
-    _store_facts: StoreFacts
 
 
 Format = Annotated[int, f"the format of the document, {FORMAT}"]
