@@ -24,8 +24,8 @@ from statemaint.airflow.figures import (
 )
 from statemaint.airflow.links import dashboard_of, silence_of
 from statemaint.airflow.names import VERIFY_DAG
-from statemaint.airflow.pages.acknowledgements import acknowledgements
-from statemaint.airflow.pages.fleet import fleet, row_of, totals, with_acknowledgements
+from statemaint.airflow.pages.activity import acknowledgements
+from statemaint.airflow.pages.fleet import fleet, row_of, totals
 from statemaint.airflow.pages.query import (
     advise,
     buttons,
@@ -46,7 +46,8 @@ from statemaint.plan.actions import Plan, Request
 from statemaint.plan.withheld import by_reason
 from statemaint.planning import plan_checkpoint
 from statemaint.report.facts import planned_units, restart_facts
-from statemaint.report.task import findings_json
+from statemaint.report.task import PlanSummary
+from statemaint.report.to_json import fields_json
 from statemaint.scan.handover import Handover
 from statemaint.storage import Storage
 
@@ -72,9 +73,11 @@ def of_fleet(
 ) -> Values:
     """Returns the rows of queries, at first the worst; those of editable DAGs can be selected."""
     rows = fleet(records, now())
-    worst = [row.record.dag for row in rows if row.attention]
-    rows = with_acknowledgements(rows, acknowledgements(session, worst, now()))
-    shown = rows if whole else rows[:FIRST_ROWS]
+    held = acknowledgements(session, [row.record.dag for row in rows if row.attention], now())
+    shown = [
+        replace(row, acknowledged=held[row.record.dag]) if row.record.dag in held else row
+        for row in (rows if whole else rows[:FIRST_ROWS])
+    ]
     return {
         "rows": shown,
         "rest": len(rows) - len(shown),
@@ -92,9 +95,8 @@ def of_query(
     refused: Mapping[str, str],
     acknowledged: Acknowledgement | None = None,
 ) -> Values:
-    policy = source.policy if source else PRESETS["safe"]
+    policy, contact = (source.policy, source.contact) if source else (PRESETS["safe"], "")
     row, saved = row_of(record, now()), known.savepoint
-    contact = source.contact if source else ""
     if record.invalid is not None:
         refused = {**refused, record.dag: "The entry in the queries file is not valid."}
     checkpoint = source.checkpoint if source else row.figures.checkpoint
@@ -137,40 +139,32 @@ def looked_at_now(
     Its trend is the stored one, with all its points.
     """
     _, plan = plan_checkpoint(storage, policy, dry=True)
-    units, findings = planned_units(plan), findings_json(plan.all_findings)
-    damage = sum(finding.damage for finding in plan.findings)
+    units, summary = planned_units(plan), PlanSummary.of(plan, plan.all_findings)
+    damage, notices = summary.counts
     about = {
         "query": record.query,
         "verdict": plan.verdict.value,
         "checkpoint": storage.root,
-        "committed": plan.committed,
-        "target": plan.target,
-        "committed_at": plan.commit.modified if plan.commit else None,
-        "silent_after": plan.silent_after,
-        "loads": plan.newest_loadable,
+        **fields_json(summary, "committed target committed_at silent_after loads"),
         "damage": damage,
-        "notices": len(plan.findings) - damage,
+        "notices": notices,
         "withheld": withheld_texts(by_reason(plan.withheld)),
         "trash_bytes": record.figures.trash_bytes if record.figures else None,
         **restart_figures(restart_facts(plan, [planned.store for planned in plan.stores])),
     }
-    figures = read_figures(figures_json(units, findings, about))
-    seen = tuple(FindingRow(**row) for row in findings)
+    figures = read_figures(figures_json(units, summary.findings, about))
+    seen = tuple(FindingRow(**row) for row in summary.findings)
     # A listing does not show the contents that a run reads: its findings stay until a run has none.
     before = tuple(row for row in known.findings if row not in seen)
     looked = replace(record, figures=figures, looked=datetime.now(UTC), failed=None)
-    trend = known.trend
+    known = replace(known, units=tuple(units), findings=(*seen, *before))
     with suppress(StorageError):  # the rest is known by now
-        trend = read_trend(storage).points
-    return looked, replace(known, units=tuple(units), findings=(*seen, *before), trend=trend)
+        known = replace(known, trend=read_trend(storage).points)
+    return looked, known
 
 
 def plan_of_partition(storage: Storage, policy: Policy, unit: UnitId, shared: str | None) -> Plan:
-    """Returns the plan of one partition; with an earlier plan's handover it lists nothing else.
-
-    Raises:
-        ConfigError: when there is no such partition.
-    """
+    """Returns the plan of one partition; with an earlier plan's handover it lists nothing else."""
     request = Request(operators=frozenset({unit.operator}), partitions=frozenset({unit.partition}))
     try:
         handover = Handover.from_json(shared) if shared else None

@@ -1,7 +1,7 @@
 """The page with all queries: one row for each, the worst first. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import cached_property
@@ -76,25 +76,17 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Row:
-    """One query of the page.
-
-    Attributes:
-        silence: since when it has committed nothing, in words; empty if that is usual.
-        acknowledged: that an operator is working on it, and until when.
-        figures: zeros if there are none, as `known` states.
-        old: whether they are older than `OLD`, or than the last run.
-        next: when the next run is due, in words.
-    """
+    """One query of the page."""
 
     record: QueryRecord
     verdict: Judged
     outcome: Outcome
-    figures: QueryFigures
-    known: bool
+    figures: QueryFigures  # zeros if there are none
+    known: bool  # whether there are any
     age: str
-    old: bool
-    next: str
-    silence: str = ""
+    old: bool  # whether they are older than `OLD`, or than the last run
+    next: str  # when the next run is due, in words
+    silence: str = ""  # since when it has committed nothing, in words; empty if that is usual
     acknowledged: Acknowledgement | None = None
 
     @property
@@ -104,7 +96,8 @@ class Row:
 
     @property
     def committed_at(self) -> datetime | None:
-        return _moment(self.figures.committed_at)
+        seconds = self.figures.committed_at
+        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
     @property
     def loading_batch(self) -> int | None:
@@ -135,11 +128,10 @@ class Row:
     def groups(self) -> Mapping[str, tuple[str, ...]]:
         """Returns its groups: by owner, by tag, by the storage of its checkpoint."""
         place, owner = self.figures.checkpoint, self.record.owner
-        return {
-            "owner": (owner,) if owner else (),
-            "tag": self.record.tags,
-            "storage": (_storage(place),) if place else (),
-        }
+        # Local paths are not looked up: the API server may not even have them.
+        storage = storage_of(place) if "://" in place else place and "local disk"
+        groups = {"owner": (owner,), "tag": self.record.tags, "storage": (storage,)}
+        return {name: tuple(filter(None, group)) for name, group in groups.items()}
 
     @cached_property
     def text(self) -> str:
@@ -183,16 +175,6 @@ def row_of(record: QueryRecord, now: datetime) -> Row:
         old=_is_old(record, now),
         next=_next(record, now),
         silence=_silence(record),
-    )
-
-
-def with_acknowledgements(
-    rows: Iterable[Row], acknowledged: Mapping[str, Acknowledgement]
-) -> tuple[Row, ...]:
-    """Returns the rows with the acknowledgements of their DAGs."""
-    return tuple(
-        replace(row, acknowledged=held) if (held := acknowledged.get(row.record.dag)) else row
-        for row in rows
     )
 
 
@@ -296,15 +278,6 @@ def _silence(record: QueryRecord) -> str:
         return ""
     age = record.looked.timestamp() - figures.committed_at
     return f"no commit for {span(age)}" if age >= figures.silent_after else ""
-
-
-def _storage(checkpoint: str) -> str:
-    # Local paths are not looked up: the API server may not even have them.
-    return storage_of(checkpoint) if "://" in checkpoint else "local disk"
-
-
-def _moment(seconds: float | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
 def _next(record: QueryRecord, now: datetime) -> str:

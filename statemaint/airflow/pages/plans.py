@@ -1,7 +1,6 @@
 """The pages of plans: one plan, and the difference of two, from what runs have left for them."""
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from airflow.models.dagrun import DagRun
@@ -11,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from statemaint.airflow.names import of_query
 from statemaint.airflow.pages.sources import NoPlanError
-from statemaint.airflow.plans import PLAN, KeptPlan, difference, plan_csv, plan_json, read_plan
+from statemaint.airflow.plans import PLAN, KeptPlan, difference, read_plan
 
 # Of a longer plan, the downloads have the rest.
 MOST_SHOWN = 2_000
@@ -20,11 +19,7 @@ _KEY = or_(XComModel.key == PLAN, XComModel.key.startswith(of_query(PLAN, ""), a
 
 
 def plan_of(session: Session, dag: str, run: str, query: str | None) -> KeptPlan:
-    """Returns the plan of a query, by default the first, that a run keeps.
-
-    Raises:
-        NoPlanError: when it keeps none.
-    """
+    """Returns the plan of a query, by default the first, that a run keeps."""
     key = XComModel.key.in_((PLAN, of_query(PLAN, query))) if query else _KEY
     selected = select(XComModel.value).where(_of_run(dag, run), key).order_by(XComModel.timestamp)
     # One at a time: each may have megabytes.
@@ -75,8 +70,5 @@ def of_plan(
     }
 
 
-def download(run: str, plan: KeptPlan, kind: str) -> tuple[Any, Mapping[str, str]]:
-    """Returns a plan as JSON, or as the text of a CSV file, and the headers that name its file."""
-    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", f"plan-{plan.query}-{run}").strip(".-")[:150]
-    headers = {"Content-Disposition": f'attachment; filename="{name}.{kind}"'}
-    return plan_json(plan) if kind == "json" else plan_csv(plan), headers
+def file_name(run: str, plan: KeptPlan) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", f"plan-{plan.query}-{run}").strip(".-")[:150]

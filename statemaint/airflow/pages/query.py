@@ -25,7 +25,6 @@ from statemaint.wording import command
 MOST_CELLS = 4_000
 MOST_WORST = 20
 BROKEN = "x"
-_COMPACT = json.dumps({"force_snapshot": True})
 _MAIL = re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+")
 
 
@@ -67,22 +66,15 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """A button that starts a run of a DAG under the rights of the user.
-
-    Attributes:
-        conf: the configuration of the run, as JSON.
-        refused: why it is disabled; empty if it is not.
-        asks: the text to confirm first; empty without one.
-        field: the field of the form that it asks for, a number; empty without one.
-    """
+    """A button that starts a run of a DAG under the rights of the user; its texts may be empty."""
 
     label: str
     dag: str
-    conf: str
-    refused: str
+    conf: str  # of the run, as JSON
+    refused: str  # why it is disabled
     about: str
-    asks: str = ""
-    field: str = ""
+    asks: str = ""  # the text to confirm first
+    field: str = ""  # the field of the form that it asks for, a number
 
 
 def heat_map(units: Sequence[Unit], limit: int) -> HeatMap:
@@ -153,9 +145,7 @@ def advise(findings: Sequence[FindingRow], checkpoint: str) -> tuple[Advice, ...
 
 def compact_conf(dag: str, query: str) -> str:
     """Returns the configuration of a run that compacts a query, as JSON."""
-    return (
-        json.dumps({"force_snapshot": True, **_only(dag, query)}) if is_together(dag) else _COMPACT
-    )
+    return json.dumps({"force_snapshot": True, **_only(dag, query)})
 
 
 def _only(dag: str, query: str) -> dict[str, Any]:
@@ -164,13 +154,10 @@ def _only(dag: str, query: str) -> dict[str, Any]:
 
 
 def buttons(dag: str, query: str, *, own: bool, refused: dict[str, str]) -> tuple[Button, ...]:
-    """Returns the buttons of a query.
+    """Returns the buttons of a query of a DAG.
 
-    Args:
-        dag: the query's DAG.
-        query: the query's name.
-        own: whether the DAG takes the options of maintenance; one with other tasks does not.
-        refused: why a DAG cannot be run, by its id; others can.
+    `own` is whether the DAG takes the options of maintenance; one with other tasks does not.
+    `refused` has the DAGs that cannot be run, and why.
     """
 
     def button(

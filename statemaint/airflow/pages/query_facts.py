@@ -11,40 +11,23 @@ from statemaint.report.trend import Point
 
 @dataclass(frozen=True, slots=True)
 class AirflowRun:
-    """A run of a DAG.
-
-    Attributes:
-        kind: scheduled, manual, ...
-        started: `None` while it waits.
-        queries: the queries named in its form; empty for all of the DAG.
-    """
+    """A run of a DAG."""
 
     id: str
     state: str
-    kind: str
-    started: datetime | None
+    kind: str  # scheduled, manual, ...
+    started: datetime | None  # `None` while it waits
     ended: datetime | None
     dry: bool = False
-    queries: tuple[str, ...] = ()
+    queries: tuple[str, ...] = ()  # those named in its form; empty for all of the DAG
 
 
 @dataclass(frozen=True, slots=True)
 class QueryRecord:
     """A maintained query.
 
-    Attributes:
-        group: the task group of its tasks, or the one task of a whole run; empty if the DAG has no
-            other tasks.
-        schedule: the schedule as Airflow describes it.
-        invalid: why the DAG only shows a mistake in the queries file; `None` for all others.
-        missing_pool: the pool of its last run's tasks, if it does not exist.
-        stale: whether Airflow has deactivated the DAG, as no DAG file defines it any more.
-        last: its last run; if several queries share the DAG, with the outcome of this query.
-        figures: the newest figures that this build can read.
-        looked: when they were made.
-        looked_in: the run that left them, by its key in the database.
-        failed: why a later run looked at nothing.
-        owner: that of the DAG's tasks; `tags` are those of the DAG, without ours.
+    `group` is the task group of its tasks, or the one task of a whole run; empty if the DAG has no
+    other tasks. If several queries share the DAG, `last` has the outcome of this one.
     """
 
     dag: str
@@ -52,17 +35,17 @@ class QueryRecord:
     query: str
     paused: bool = False
     next_run: datetime | None = None
-    schedule: str | None = None
-    invalid: str | None = None
-    missing_pool: str | None = None
-    stale: bool = False
+    schedule: str | None = None  # as Airflow describes it
+    invalid: str | None = None  # why the DAG only shows a mistake in the queries file
+    missing_pool: str | None = None  # the pool of its last run's tasks, if it does not exist
+    stale: bool = False  # whether Airflow has deactivated the DAG, which no DAG file defines
     last: AirflowRun | None = None
-    figures: QueryFigures | None = None
-    looked: datetime | None = None
-    looked_in: int | None = None
-    failed: str | None = None
-    owner: str = ""
-    tags: tuple[str, ...] = ()
+    figures: QueryFigures | None = None  # the newest that this build can read
+    looked: datetime | None = None  # when they were made
+    looked_in: int | None = None  # the run that left them, by its key in the database
+    failed: str | None = None  # why a later run looked at nothing
+    owner: str = ""  # of the DAG's tasks
+    tags: tuple[str, ...] = ()  # of the DAG, without ours
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +59,11 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """The other contents of the page of one query; its DAG's last runs, the newest first.
-
-    Attributes:
-        failed_task: the task that failed in the last run, and its index among mapped ones.
-    """
+    """The other contents of the page of one query."""
 
     units: tuple[Unit, ...] = ()
     findings: tuple[FindingRow, ...] = ()
-    runs: tuple[AirflowRun, ...] = ()
+    runs: tuple[AirflowRun, ...] = ()  # its DAG's last ones, the newest first
     savepoint: LastSavepoint | None = None
     trend: tuple[Point, ...] = ()
-    failed_task: tuple[str, int] | None = None
+    failed_task: tuple[str, int] | None = None  # that of the last run, and its index of mapped ones

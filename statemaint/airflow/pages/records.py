@@ -36,7 +36,6 @@ from statemaint.report.task import loaded
 
 _SCHEME, _FINDINGS = names.asset_uri(""), names.findings_uri("").rpartition("/")[2]
 _TAG, _INVALID = "statemaint", "statemaint-invalid"
-_HANDOVER = "handover"
 # The tasks of a run that leave something for the pages.
 _TASKS = ("plan", "report")
 # The number of a DAG's last runs that are shown.
@@ -87,8 +86,8 @@ def records(session: Session, readable: Iterable[str], dag: str | None = None) -
     gone = dags.keys() - active
     named = {(name, "", names.query_of(name)) for name in gone - invalid}
     places |= {(name, group, query) for name, group, query in named if query is not None}
-    last_runs = session.execute(_RUN.where(DagRun.id.in_(_newest(dag))))
-    last = {row.dag_id: _run(row) for row in last_runs}
+    newest = session.execute(_RUN.where(DagRun.id.in_(_newest(dag))))
+    last = {row.dag_id: _run(row) for row in newest}
     figures = _figures(session, places, dag)
     places |= {  # of the queries that deactivated DAGs have maintained
         (name, group, query or read.query)
@@ -141,7 +140,7 @@ def _savepoint(session: Session, query: str) -> LastSavepoint | None:
 
 
 def handover(session: Session, record: QueryRecord) -> str | None:
-    value = _value(session, record, _HANDOVER)
+    value = _value(session, record, "handover")
     return value if isinstance(value, str) else None
 
 

@@ -18,20 +18,15 @@ _STATE = ("delta", "snapshot")
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file, or one that a run would write, which has no size and time yet.
-
-    Attributes:
-        fate: `Kept`, `Deleted`, `New`.
-        why: the reason, after `because`.
-    """
+    """A file, or one that a run would write, which has no size and time yet."""
 
     version: int | None
     name: str
     kind: str
     bytes: int | None
     modified: float | None
-    fate: str
-    why: str
+    fate: str  # `Kept`, `Deleted`, `New`
+    why: str  # after `because`
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +46,7 @@ class Stretch:
     @property
     def versions(self) -> str:
         versions = [file.version for file in self.files if file.version is not None]
-        if not versions:
-            return ""
-        return _versions(min(versions), max(versions))
+        return _versions(min(versions), max(versions)) if versions else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,21 +72,14 @@ class MissingVersions:
 
 @dataclass(frozen=True, slots=True)
 class StoreTimeline:
-    """The files of one store, by version.
-
-    Attributes:
-        stretches: the files, and the gaps that stop a version from loading.
-        proofs: the files that a run would verify, each with the reason.
-        left_out: the number of files that are not shown.
-        withheld: why its due snapshots are not written.
-    """
+    """The files of one store, by version."""
 
     store: str
-    stretches: tuple[Stretch | MissingVersions, ...]
-    proofs: tuple[str, ...]
+    stretches: tuple[Stretch | MissingVersions, ...]  # with the gaps that stop a version to load
+    proofs: tuple[str, ...]  # the files that a run would verify, each with the reason
     findings: tuple[tuple[str, str, bool], ...]
-    left_out: int
-    withheld: tuple[str, ...] = ()
+    left_out: int  # the number of files that are not shown
+    withheld: tuple[str, ...] = ()  # why its due snapshots are not written
 
     @property
     def files(self) -> int:
