@@ -16,9 +16,14 @@ from prometheus_client.metrics_core import Metric as Family
 
 from statemaint.metrics.families import family
 from statemaint.metrics.options import Named, Targets
-from statemaint.metrics.publish import ERRORS, Credentials, gateway_of
-from statemaint.metrics.push import WAITING_SECONDS
-from statemaint.metrics.textfile import remove_task_textfiles, write_task_textfile
+from statemaint.metrics.publish import (
+    ERRORS,
+    WAITING_SECONDS,
+    Credentials,
+    gateway_of,
+    remove_task_textfiles,
+    write_task_textfile,
+)
 from statemaint.plan.actions import Plan
 from statemaint.progress import STORE, watched
 from statemaint.report.outcome import Deleted, Outcome, SnapshotWritten

@@ -116,26 +116,17 @@ class EarlierDeeds:
 
 @dataclass(frozen=True, slots=True)
 class StoreReport:
-    """One store after a run.
-
-    Attributes:
-        before: the store as the run found it; `after` as the run left it.
-        outcomes: its outcomes, in order.
-        target: the run's target version.
-        reclaimable: bytes that a later run will delete, once a snapshot is old enough.
-        withheld: the due snapshots that were not written.
-        earlier: what lost attempts at the run did.
-    """
+    """One store, as a run found it and left it."""
 
     before: Store
     after: Store
     state: StoreOutcome
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[Outcome, ...]  # in order
     findings: tuple[Finding, ...]
-    target: int | None
-    reclaimable: int = 0
-    withheld: tuple[Withheld, ...] = ()
-    earlier: EarlierDeeds = field(default_factory=EarlierDeeds)
+    target: int | None  # the run's target version
+    reclaimable: int = 0  # bytes that a later run will delete, once a snapshot is old enough
+    withheld: tuple[Withheld, ...] = ()  # the due snapshots that were not written
+    earlier: EarlierDeeds = field(default_factory=EarlierDeeds)  # what lost attempts did
 
     @property
     def stores(self) -> tuple[Store, Store]:
@@ -197,7 +188,7 @@ def _after_all(store: Store, outcomes: Iterable[Outcome]) -> Store:
     for deleting, group in groupby(outcomes, lambda outcome: isinstance(outcome, Deleted)):
         if deleting:  # in one pass, however many there are
             store = _without(
-                store, {outcome.action.entry for outcome in group if isinstance(outcome, Deleted)}
+                store, {each.action.entry for each in group if isinstance(each, Deleted)}
             )
         else:
             store = reduce(_after, group, store)
@@ -241,11 +232,10 @@ def _without(store: Store, deleted: set[Entry]) -> Store:
 
 
 def _state(outcomes: tuple[Outcome, ...]) -> StoreOutcome:
-    if any(isinstance(outcome, Halted) for outcome in outcomes):
+    kinds = set(map(type, outcomes))
+    if Halted in kinds:
         return StoreOutcome.HALTED
-    if any(isinstance(outcome, Skipped) for outcome in outcomes):
-        return StoreOutcome.SKIPPED
-    return StoreOutcome.DONE
+    return StoreOutcome.SKIPPED if Skipped in kinds else StoreOutcome.DONE
 
 
 def _not_reached(plan: StorePlan, outcomes: tuple[Outcome, ...]) -> Iterator[Withheld]:

@@ -39,31 +39,20 @@ _EXIT_CODES = {Cause.PLAN: 1, Cause.TASK: 1, Cause.STORAGE: 5, Cause.DAMAGE: 3, 
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """The end of a run.
-
-    Attributes:
-        ended: when it ended, in seconds since the epoch by the storage's clock.
-        failed: every cause of its failure; empty for a run that succeeded.
-        silent: the number of tasks that gave no report.
-        storage_errors: the number of tasks, the plan included, whose storage failed.
-        committed: the newest committed batch.
-        lag: versions between the newest snapshot and the target, at worst.
-        facts: the findings and the work; `None` when the plan failed before it read the stores.
-        work: what a repair, a rollback or an undo did, which takes no figures of the stores.
-        trash_files: the number of files in the trash, of `trash_bytes`; `None` when not listed.
-    """
+    """The end of a run."""
 
     run: str
-    ended: float
-    failed: tuple[Cause, ...] = ()
-    silent: int = 0
+    ended: float  # in seconds since the epoch by the storage's clock
+    failed: tuple[Cause, ...] = ()  # every cause of its failure
+    silent: int = 0  # the number of tasks that gave no report
     tasks: int = 0
-    storage_errors: int = 0
-    committed: int | None = None
-    lag: int | None = None
-    facts: RunFacts | None = None
-    trash_files: int | None = None
+    storage_errors: int = 0  # the number of tasks, the plan included, whose storage failed
+    committed: int | None = None  # the newest committed batch
+    lag: int | None = None  # versions between the newest snapshot and the target, at worst
+    facts: RunFacts | None = None  # `None` when the plan failed before it read the stores
+    trash_files: int | None = None  # in the trash; `None` when not listed
     trash_bytes: int | None = None
+    # What a repair, a rollback or an undo did, which takes no figures of the stores.
     work: RunFacts | None = None
 
     @property
@@ -186,7 +175,7 @@ class LastSavepoint:
 
 @dataclass(frozen=True, slots=True)
 class CountedTrash:
-    """The trash as a run last counted it: its files, their bytes, and when that was."""
+    """The trash as a run last counted it, and when that was."""
 
     files: int
     bytes: int
@@ -195,25 +184,19 @@ class CountedTrash:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A query's maintenance. What the last run did not look at stays as last known.
+    """A query's maintenance. What the last run did not look at stays as last known."""
 
-    Attributes:
-        last: its last run; `None` if it was only verified.
-        success: when the last maintenance without failure ended.
-        totals: what all runs did, by the names of `_totals`; they never fall.
-        before: the totals before the last run, so that a repeated report counts it once.
-        looked: the last run that looked at the stores, if it was an earlier one.
-        verdicts: the newest verdict of each depth: a look replaces those that were not deeper.
-    """
-
-    last: LastRun | None
-    success: float | None = None
+    last: LastRun | None  # `None` if it was only verified
+    success: float | None = None  # when the last maintenance without failure ended
+    # What all runs did, by the names of `_totals`; they never fall.
     totals: Mapping[str, int] = field(default_factory=dict)
+    # The totals before the last run, so that a repeated report counts it once.
     before: Mapping[str, int] = field(default_factory=dict)
     verified: LastVerification | None = None
-    looked: LastRun | None = None
+    looked: LastRun | None = None  # the last that looked at the stores, if it was an earlier one
     trash: CountedTrash | None = None
     savepoint: LastSavepoint | None = None
+    # The newest of each depth: a look replaces those that were not deeper.
     verdicts: Mapping[Looked, Verdict] = field(default_factory=dict)
 
     @property
@@ -227,11 +210,7 @@ class Record:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Record":
-        """Returns the record that `to_json` encoded.
-
-        Raises:
-            KeyError, TypeError, ValueError: when it is the record of another build.
-        """
+        """Returns what `to_json` encoded; a `KeyError`, `TypeError` or `ValueError` if it did not."""
         if fields["v"] != 1:
             raise ValueError(f"a record of version {fields['v']}")
         last, verified = _run(fields["last"]), fields["verified"]
