@@ -187,9 +187,8 @@ def summarize(plan: StorePlan, outcomes: Iterable[Outcome], target: int | None) 
 def _after_all(store: Store, outcomes: Iterable[Outcome]) -> Store:
     for deleting, group in groupby(outcomes, lambda outcome: isinstance(outcome, Deleted)):
         if deleting:  # in one pass, however many there are
-            store = _without(
-                store, {each.action.entry for each in group if isinstance(each, Deleted)}
-            )
+            deleted = {each.action.entry for each in group if isinstance(each, Deleted)}
+            store = _without(store, deleted)
         else:
             store = reduce(_after, group, store)
     return store

@@ -210,7 +210,7 @@ class Record:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Record":
-        """Returns what `to_json` encoded; a `KeyError`, `TypeError` or `ValueError` if it did not."""
+        """Returns what `to_json` encoded; a KeyError, TypeError or ValueError if it did not."""
         if fields["v"] != 1:
             raise ValueError(f"a record of version {fields['v']}")
         last, verified = _run(fields["last"]), fields["verified"]

@@ -66,7 +66,7 @@ class Trend:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Trend":
-        """Returns what `to_json` encoded; a `KeyError`, `TypeError` or `ValueError` if it did not."""
+        """Returns what `to_json` encoded; a KeyError, TypeError or ValueError if it did not."""
         version, rows = fields["v"], fields["points"]
         if version != 1 or len(rows) > MOST:
             raise ValueError(f"a trend of version {shortened(version)}, of {len(rows)} points")

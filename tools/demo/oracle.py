@@ -41,6 +41,10 @@ class OracleDigest:
     digest: str
 
 
+Digests = dict[tuple[int, str, int], OracleDigest]
+"""The digest of each store after each batch, by (operator, store, batch)."""
+
+
 @contextmanager
 def oracle_session(conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     """Yields a session for reading state, with `conf` on top of its settings."""
@@ -84,13 +88,13 @@ def read_all(
     batches: Sequence[int],
     progress: Callable[[int], None],
     workers: int = 2,
-) -> dict[tuple[int, str, int], OracleDigest]:
-    """Returns the digest of every store after each batch, by (operator, store, batch).
+) -> Digests:
+    """Returns the digest of every store after each batch.
 
     `progress` is called for each batch in order, in the caller's thread; `workers` batches are read
     in parallel.
     """
-    digests: dict[tuple[int, str, int], OracleDigest] = {}
+    digests: Digests = {}
     with _plain(checkpoint) as place, ThreadPoolExecutor(workers) as pool:
         read = partial(_read_batch, spark, place, stores(spark, place))
         for batch, found in zip(batches, pool.map(read, batches), strict=True):
@@ -117,7 +121,7 @@ def _plain(checkpoint: Path) -> Iterator[Path]:
 
 def _read_batch(
     spark: SparkSession, checkpoint: Path, wanted: Sequence[tuple[int, str]], batch: int
-) -> dict[tuple[int, str, int], OracleDigest]:
+) -> Digests:
     """Reads all stores in one Spark job, since most of a small read is the cost of starting one."""
     hashed = (_hashes(_load(spark, checkpoint, batch, store), store) for store in wanted)
     totals = reduce(DataFrame.union, hashed).groupBy("operator", "store")

@@ -1,20 +1,25 @@
-"""The demo's output: always measured, never written in advance."""
+"""The demo's output: its progress, and results that are measured, never written in advance."""
 
+import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import urlopen
 
+from rich.console import Console
 from rich.filesize import decimal
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 
 from statemaint.planning import scan_checkpoint
 from statemaint.report.to_json import chain_length
 from statemaint.storage import LocalStorage
 from tools.demo.airflow_client import TaskInstance
-from tools.demo.proof import Digests
+from tools.demo.oracle import Digests
 
+Advance = Callable[[object], None]
 _METRICS = (
     "statemaint_chain_length_max",
     "statemaint_last_run_snapshots_written",
@@ -87,3 +92,50 @@ def _chosen(text: str) -> list[str]:
     lines = [line for line in text.splitlines() if line.startswith(_METRICS)]
     lines = [line for line in lines if 'partition="0"' in line or "partition=" not in line]
     return [line for line in lines if not ("reason=" in line and line.endswith((" 0", " 0.0")))]
+
+
+class Steps:
+    """The demo's numbered steps; each prints its title and its duration.
+
+    Args:
+        total: the number of steps.
+        console: the console for results; progress is printed on stderr.
+    """
+
+    def __init__(self, total: int, console: Console | None = None) -> None:
+        self.console = console or Console(highlight=False)
+        self._progress = Console(stderr=True, highlight=False)
+        self._total = total
+        self._number = 0
+
+    def show(self, *lines: object) -> None:
+        for line in lines:
+            self.console.print(line, markup=False, soft_wrap=isinstance(line, str))
+
+    @contextmanager
+    def step(self, title: str, total: int | None = None) -> Iterator[Advance]:
+        """Runs one step; yields a function that the caller calls after each part of the step."""
+        self._number += 1
+        head = f"[{self._number}/{self._total}] {title}"
+        started = time.monotonic()
+        if self._progress.is_terminal:
+            with self._bar(head, total) as advance:
+                yield advance
+        else:
+            self._progress.print(f"{head} ...", markup=False)
+            yield lambda _done: None
+        seconds = time.monotonic() - started
+        self._progress.print(f"{head}: {seconds:.0f} s", markup=False)
+
+    @contextmanager
+    def _bar(self, head: str, total: int | None) -> Iterator[Advance]:
+        columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn()]
+        counted = [*columns, MofNCompleteColumn()] if total else columns
+        with Progress(*counted, console=self._progress, transient=True) as progress:
+            task = progress.add_task(head, total=total)
+
+            def advance(done: object) -> None:
+                text = f"{head}: {done}" if isinstance(done, str) else head
+                progress.update(task, advance=1, description=text)
+
+            yield advance

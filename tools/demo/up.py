@@ -22,7 +22,7 @@ from tools.demo.prometheus import (
     stop_all,
 )
 from tools.demo.run import HOURS, DemoFailedError, neglect
-from tools.demo.steps import Steps
+from tools.demo.show import Steps
 
 # The usual ports; a server gets another port if its usual one is taken.
 GATEWAY_PORT, PROMETHEUS_PORT, ALERTMANAGER_PORT, EXPORTER_PORT = 9091, 9090, 9093, 9808

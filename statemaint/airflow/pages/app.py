@@ -34,13 +34,20 @@ from statemaint.airflow.names import (
     savepoint_id,
 )
 from statemaint.airflow.names import dag_id as dag_of
-from statemaint.airflow.pages import contents, plans
+from statemaint.airflow.pages import contents
 from statemaint.airflow.pages.activity import acknowledgements, activity
-from statemaint.airflow.pages.export import Wanted, documents, export_csv, matching
-from statemaint.airflow.pages.fleet import fleet
+from statemaint.airflow.pages.fleet import Wanted, documents, export_csv, fleet, matching
 from statemaint.airflow.pages.query import undo_button
 from statemaint.airflow.pages.query_facts import QueryRecord
-from statemaint.airflow.pages.records import details, handover, records
+from statemaint.airflow.pages.records import (
+    details,
+    file_name,
+    handover,
+    plan_of,
+    plan_page,
+    records,
+    runs_with_plans,
+)
 from statemaint.airflow.pages.render import FOLDER, render
 from statemaint.airflow.pages.sources import NoPlanError, UnknownQueryError, is_disabled, source_of
 from statemaint.airflow.plans import plan_csv, plan_json
@@ -192,7 +199,7 @@ def _query(
     paused = {
         dag.dag_id: _may("PUT", dag.dag_id, user) for dag in runnable if dag and dag.is_paused
     }
-    planned = plans.runs_with_plans(session, dag_id)
+    planned = runs_with_plans(session, dag_id)
     return _html(
         "query.html",
         **values,
@@ -222,16 +229,16 @@ def _plan(
     format: Literal["html", "json", "csv"] = "html",  # noqa: A002 -- FastAPI names it
 ) -> Response:
     if format == "html":
-        return _html("plan.html", **plans.of_plan(session, dag_id, run_id, query))
-    plan = plans.plan_of(session, dag_id, run_id, query)
+        return _html("plan.html", **plan_page(session, dag_id, run_id, query))
+    plan = plan_of(session, dag_id, run_id, query)
     content = plan_json(plan) if format == "json" else plan_csv(plan)
-    return _download(plans.file_name(run_id, plan), format, content)
+    return _download(file_name(run_id, plan), format, content)
 
 
 def _difference(
     dag_id: str, run_id: str, other: str, session: SessionDep, query: Name = None
 ) -> Response:
-    return _html("plan.html", **plans.of_plan(session, dag_id, run_id, query, other))
+    return _html("plan.html", **plan_page(session, dag_id, run_id, query, other))
 
 
 def _partition(

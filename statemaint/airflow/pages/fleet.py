@@ -1,11 +1,14 @@
-"""The page with all queries: one row for each, the worst first. Pure."""
+"""The page with all queries: one row for each, the worst first; its export. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import cached_property
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
+
+from pydantic import BaseModel, Field
 
 from statemaint.airflow.figures import QueryFigures
 from statemaint.airflow.names import FILE_DAG, missing_pool
@@ -13,6 +16,7 @@ from statemaint.airflow.pages.query import compact_conf
 from statemaint.airflow.pages.query_facts import Acknowledgement, AirflowRun, QueryRecord
 from statemaint.airflow.pages.render import ago, ahead, span, stamp
 from statemaint.airflow.pages.trend import sparkline
+from statemaint.airflow.texts import as_csv
 from statemaint.model.findings import NOTICES
 from statemaint.model.ids import batch_of
 from statemaint.model.verdict import Verdict
@@ -23,6 +27,12 @@ from statemaint.wording import counted
 OLD = timedelta(days=2)
 # Sorts after every time: the largest whole number that a browser counts exactly.
 _NO_TIME = 2**53
+Text = Annotated[str, Field(max_length=250)]
+_FIGURES = (
+    *("committed", "target", "partitions", "blocked", "longest", "longest_at", "replay_files"),
+    *("replay_bytes", "restart", "files", "bytes", "reclaimable", "trash_bytes", "damage"),
+    "notices",
+)
 
 
 class Unjudged(Enum):
@@ -289,3 +299,50 @@ def _next(record: QueryRecord, now: datetime) -> str:
         return ahead(record.next_run, now)
     by_asset = record.schedule and "asset" in record.schedule.lower()
     return "after an Asset" if by_asset else "by hand"
+
+
+class Wanted(BaseModel):
+    """What an address asks for: the form, and the filter and the group of the page."""
+
+    format: Literal["csv", "json"] = "csv"
+    filter: Text = ""
+    attention: bool = False
+    by: Text = ""
+    member: Text = ""
+
+
+def matching(rows: Iterable[Row], wanted: Wanted) -> Iterator[Row]:
+    """Yields the rows that the page shows for a filter and a group, as its script does."""
+    text = wanted.filter.strip().lower()
+    for row in rows:
+        in_group = not wanted.member or wanted.member in row.groups.get(wanted.by, ())
+        if text in row.text and (row.attention or not wanted.attention) and in_group:
+            yield row
+
+
+def documents(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Returns a document for each row; figures are null where nothing is known."""
+    return [
+        {
+            "query": row.record.query,
+            "dag": row.record.dag,
+            "verdict": row.verdict.label,
+            "why": row.verdict.why,
+            "owner": row.record.owner,
+            "tags": list(row.record.tags),
+            "checkpoint": row.figures.checkpoint,
+            "last_run": row.outcome.text,
+            "next_run": row.next,
+            "looked_at": row.record.looked.isoformat() if row.record.looked else None,
+            "committed_at": row.committed_at.isoformat() if row.committed_at else None,
+            **{name: getattr(row.figures, name) if row.known else None for name in _FIGURES},
+            "codes": list(row.figures.codes),
+        }
+        for row in rows
+    ]
+
+
+def export_csv(rows: Iterable[Row]) -> str:
+    """Returns the documents of rows as CSV."""
+    listed = documents(rows)
+    return as_csv([listed[0] if listed else ["query"], *(found.values() for found in listed)])

@@ -2,9 +2,11 @@
 
 A query is identified by the Asset `statemaint://QUERY` that one of its tasks may update; Airflow
 forgets those of a DAG that it has deactivated, whose figures or id name its queries. Each function
-makes a fixed number of database queries, whatever the number of DAGs.
+makes a fixed number of database queries, whatever the number of DAGs. At the end: the plans that
+runs keep for the pages.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -31,6 +33,8 @@ from statemaint.airflow.figures import (
     read_points,
 )
 from statemaint.airflow.pages.query_facts import AirflowRun, Details, QueryRecord
+from statemaint.airflow.pages.sources import NoPlanError
+from statemaint.airflow.plans import PLAN, KeptPlan, difference, read_plan
 from statemaint.report.record import LastSavepoint
 from statemaint.report.task import loaded
 
@@ -40,6 +44,9 @@ _TAG, _INVALID = "statemaint", "statemaint-invalid"
 _TASKS = ("plan", "report")
 # The number of a DAG's last runs that are shown.
 _RUNS = 15
+# Of a longer plan, the downloads have the rest.
+MOST_SHOWN = 2_000
+_MOST_RUNS = 10
 # A DAG, the group of its tasks, and their query.
 _Place = tuple[str, str, str]
 _DAG = select(
@@ -325,3 +332,59 @@ def _group(task: str) -> str:
     # An operator that does a whole run is its own group.
     group, _, name = task.rpartition(".")
     return group if name in _TASKS else task
+
+
+def plan_of(session: Session, dag: str, run: str, query: str | None) -> KeptPlan:
+    """Returns the plan of a query, by default the first, that a run keeps."""
+    key = XComModel.key.in_((PLAN, names.of_query(PLAN, query))) if query else _keys(PLAN)
+    selected = select(XComModel.value).where(_of_run(dag, run), key).order_by(XComModel.timestamp)
+    # One at a time: each may have megabytes.
+    for value in session.scalars(selected.execution_options(yield_per=1)):
+        plan = read_plan(value)
+        if plan and query in (None, plan.query):
+            return plan
+    raise NoPlanError(
+        f"the run {run} of {dag} keeps no plan{f' of {query}' if query else ''}: dry runs, "
+        "repairs, rollbacks and undos keep theirs as long as Airflow keeps the run"
+    )
+
+
+def _of_run(dag: str, run: str) -> Any:
+    return (XComModel.dag_id == dag) & (XComModel.run_id == run)
+
+
+def _queries_of(session: Session, dag: str, run: str) -> list[str]:
+    """Returns the queries of a run that keeps the plans of several."""
+    keys = select(XComModel.key).where(_of_run(dag, run), _keys(PLAN)).order_by(XComModel.key)
+    prefix = names.of_query(PLAN, "")
+    return [key.removeprefix(prefix) for key in session.scalars(keys) if key != PLAN]
+
+
+def runs_with_plans(session: Session, dag: str) -> list[str]:
+    """Returns the last runs of a DAG that keep a plan, the newest first."""
+    kept = select(XComModel.dag_run_id).where((XComModel.dag_id == dag) & _keys(PLAN))
+    newest = select(DagRun.run_id).where(DagRun.id.in_(kept)).order_by(DagRun.id.desc())
+    return list(session.scalars(newest.limit(_MOST_RUNS)))
+
+
+def plan_page(
+    session: Session, dag: str, run: str, query: str | None, other: str | None = None
+) -> dict[str, Any]:
+    """Returns the values of the page of a plan, or of its difference from that of another run."""
+    plan = plan_of(session, dag, run, query)
+    before = plan_of(session, dag, other, plan.query) if other else None
+    return {
+        "dag": dag,
+        "run": run,
+        "plan": plan,
+        "most": MOST_SHOWN,
+        "queries": [name for name in _queries_of(session, dag, run) if name != plan.query],
+        "others": [kept for kept in runs_with_plans(session, dag) if kept != run],
+        "other": other,
+        "before": before,
+        "compared": before and difference(before, plan),
+    }
+
+
+def file_name(run: str, plan: KeptPlan) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", f"plan-{plan.query}-{run}").strip(".-")[:150]

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from statemaint.airflow import plans, run_tasks
-from statemaint.airflow.pages.plans import file_name
+from statemaint.airflow.pages.records import file_name
 from statemaint.airflow.plans import PLAN, KeptPlan, difference, kept_plan, plan_csv, read_plan
 from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.airflow.tasks import plan_query

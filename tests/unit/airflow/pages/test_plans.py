@@ -20,7 +20,7 @@ from sqlalchemy import create_engine, insert
 from sqlalchemy.orm import Session
 
 from statemaint.airflow.pages import app as routes
-from statemaint.airflow.pages.plans import runs_with_plans
+from statemaint.airflow.pages.records import runs_with_plans
 from statemaint.airflow.pages.sources import UnknownQueryError
 from statemaint.airflow.plans import PLAN, KeptPlan
 from statemaint.report.summary import Group, Step
