@@ -59,7 +59,6 @@ class Explained(StrEnum):
 
 
 def shortened(text: object, most: int = 60) -> str:
-    """Returns a printable text that is cut at its end."""
     shown = printable(str(text))
     return shown if len(shown) <= most else f"{shown[: most - 3]}..."
 

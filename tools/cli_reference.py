@@ -18,7 +18,6 @@ and `stats` also take a folder or bucket of many checkpoints.
 
 
 def reference() -> str:
-    """Returns the document: the program's help, then each verb's."""
     pieces = [_HEAD, _block(program, "statemaint")]
     for verb in VERBS:
         pieces += [f"## {verb}\n", _block(_verb(verb), f"statemaint {verb}")]

@@ -86,7 +86,6 @@ them all and sets the variables (`airflow.url`, `dashboard.grafanaUrl`, `alerts.
 
 
 def document() -> str:
-    """Returns the text of docs/metrics.md."""
     per_partition = most_series(1) - most_series()
     head = _HEAD.format(
         query=most_series(),

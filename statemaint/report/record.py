@@ -66,7 +66,6 @@ class LastRun:
 
 
 def code_of(reason: str | None) -> str | None:
-    """Returns the code of an error that a failure's reason begins with."""
     return reason.partition(":")[0] if reason else None
 
 
@@ -79,7 +78,6 @@ def run_ended(
     ended: float,
     failure: str | None = None,
 ) -> LastRun:
-    """Returns the end of a run of one task or more, whoever ran them."""
     inspected = [report for report in reports if report.inspected]
     errors = [
         report.failure.reason for report in reports if report.failure and not report.inspected

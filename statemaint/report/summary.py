@@ -102,7 +102,6 @@ def groups(steps: Iterable[Step]) -> tuple[Group, ...]:
 
 
 def sentence(group: Group, size: Callable[[int], str]) -> str:
-    """Returns what a plan does with some files, where and why."""
     verb = _WORDS.get(group.action)
     what = f"{counted(group.files, 'file')} ({size(group.bytes)})"
     done = f"{verb} {counted(group.files, 'snapshot')}" if verb else f"{group.action} {what}"

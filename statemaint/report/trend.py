@@ -44,12 +44,10 @@ class Point(NamedTuple):
 
     @property
     def begins(self) -> float:
-        """Returns when the first of its runs ended."""
         return self.time - self.span
 
     @property
     def sound(self) -> bool:
-        """Returns whether none of its runs has found anything."""
         return self.verdict in _SOUND and not (self.damage or self.notices)
 
 

@@ -105,12 +105,10 @@ class Client:
         return self._json("PATCH", path, body)
 
     def import_errors(self) -> list[str]:
-        """Returns Airflow's errors about DAG files that it could not import."""
         errors = self.get("/api/v2/importErrors")["import_errors"]
         return [one["stack_trace"] for one in errors]
 
     def wait_for_dag(self, dag: str, *, seconds: float = 90.0) -> None:
-        """Waits until a DAG has been parsed."""
         path = f"/api/v2/dags/{_quoted(dag)}"
         self._wait(lambda: self.page(path).status == HTTPStatus.OK, dag, seconds)
 
@@ -126,7 +124,6 @@ class Client:
         return str(self.get(_run_path(dag, run))["state"])
 
     def wait_for_run(self, dag: str, run: str, *, seconds: float = 400.0) -> str:
-        """Waits until a run has ended and returns its final state."""
         self._wait(lambda: self.run_state(dag, run) in _FINAL, f"{dag} {run}", seconds)
         return self.run_state(dag, run)
 

@@ -76,7 +76,6 @@ def read_rows(
 def read_state(
     spark: SparkSession, checkpoint: Path, *, batch: int, operator: int, store: str
 ) -> OracleDigest:
-    """Returns the digest of one store after `batch`."""
     with _plain(checkpoint) as place:
         return _read_batch(spark, place, [(operator, store)], batch)[operator, store, batch]
 

@@ -183,7 +183,6 @@ def stop_all(folder: Path) -> None:
 
 
 def instant_query(url: str, promql: str) -> list[Sample]:
-    """Returns the current value of an expression in a Prometheus."""
     question = urllib.parse.urlencode({"query": promql})
     try:
         data = json.loads(_get(f"{url}/api/v1/query?{question}"))["data"]
@@ -203,7 +202,6 @@ def _reason(body: bytes) -> str:
 
 
 def alerts_of(url: str) -> list[dict[str, str]]:
-    """Returns the labels of the alerts that an Alertmanager has, by their names."""
     alerts = json.loads(_get(f"{url}/api/v2/alerts"))
     return sorted((one["labels"] for one in alerts), key=lambda labels: str(labels["alertname"]))
 
@@ -244,7 +242,6 @@ def _launch(
     port: int | None,
     ready: Callable[[str], bool] = _answers,
 ) -> Server:
-    """Starts a program of Prometheus."""
     path, port = find(program), port or processes.free_port()
     folder.mkdir(parents=True, exist_ok=True)
     command = [path, f"--web.listen-address=127.0.0.1:{port}", *arguments]

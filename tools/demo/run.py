@@ -38,7 +38,6 @@ class DemoFailedError(StatemaintError):
 
 
 def demo(places: Places, steps: Steps) -> None:
-    """Runs the whole demo once and prints the proof."""
     neglect(places, steps)
     shutil.copytree(places.job, places.twin)
     states, size = _read(places, steps, "before"), show.measure(places.checkpoint)
@@ -98,7 +97,6 @@ def _maintain(server: Airflow, steps: Steps) -> None:
 def _succeed(
     server: Airflow, dag: str, form: Mapping[str, object] | None = None
 ) -> tuple[str, list[TaskInstance]]:
-    """Runs a DAG once, and returns the run and its tasks."""
     client = server.client()
     client.wait_for_dag(dag)
     client.unpause(dag)
@@ -173,7 +171,6 @@ def _next(steps: Steps) -> None:
 
 
 def read_states(checkpoint: Path, advance: Advance) -> Digests:
-    """Returns the digest of Spark's own reader for every store at every retained batch."""
     batches = retained_batches(checkpoint)
     with oracle_session() as spark:
         return read_all(

@@ -49,8 +49,6 @@ VersionsChecked = Annotated[
     "retained versions of which every file passed, counted for each store; with `--deep` "
     "every file was decoded",
 ]
-
-
 Versions = Annotated[int, "retained versions that were looked at, counted for each store"]
 
 
@@ -131,13 +129,9 @@ class RestartEstimate(Part):
 
 
 Restarts = Annotated[bool, "whether the query can be started again as it is, with the newest Spark"]
-
-
 RestartsSince = Annotated[
     str | None, "the first Spark that does so, if older ones do not; else null"
 ]
-
-
 Damage = Annotated[dict[shared.FindingName, int], "the number of findings that are damage"]
 
 

@@ -80,15 +80,11 @@ class Request(Part):
 TargetVersion = Annotated[
     int | None, "the version that long chains are snapshotted at; null without one"
 ]
-
-
 Floor = Annotated[
     int | None,
     "the oldest version that the policy and the commit log keep: those from it on that "
     "load stay loadable; null without one",
 ]
-
-
 Withheld = Annotated[
     list[SnapshotThatIsWithheld],
     "due snapshots that are not written: their chains are over the limit, or the run requests them",

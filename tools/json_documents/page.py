@@ -4,19 +4,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
+from tools.json_documents import kinds
 from tools.json_documents.catalogue import VERBS, Named, everything, home, named_in
-from tools.json_documents.kinds import (
-    Choice,
-    Columns,
-    Either,
-    JsonField,
-    JsonObject,
-    Kind,
-    ListOf,
-    MapOf,
-    Plain,
-    Verb,
-)
 from tools.json_documents.shared import ERROR
 from tools.json_documents.state import VALUES
 
@@ -70,7 +59,7 @@ def _lists() -> Iterator[str]:
     yield ""
 
 
-def _section(verb: Verb) -> str:
+def _section(verb: kinds.Verb) -> str:
     """Returns the section of a verb: its documents, and the parts that only it has."""
     links = [_link(one) for one in verb.documents]
     listed = ", ".join(links[:-1]) + " or " + links[-1] if links[1:] else links[0]
@@ -85,7 +74,7 @@ def _section(verb: Verb) -> str:
 def _tables(named: Iterable[Named]) -> Iterator[str]:
     """Yields a table for each named type, once."""
     for one in {one.name: one for one in named}.values():
-        if isinstance(one, JsonObject):
+        if isinstance(one, kinds.JsonObject):
             yield f"### {_title(one)}\n"
             yield from _fields(one)
         elif one.explained:
@@ -96,7 +85,7 @@ def _tables(named: Iterable[Named]) -> Iterator[str]:
             yield ""
 
 
-def _fields(shape: JsonObject) -> Iterator[str]:
+def _fields(shape: kinds.JsonObject) -> Iterator[str]:
     if shape.about:
         yield shape.about + "\n"
     yield "| field | type | meaning |"
@@ -105,35 +94,35 @@ def _fields(shape: JsonObject) -> Iterator[str]:
     yield ""
 
 
-def _row(field: JsonField) -> str:
+def _row(field: kinds.JsonField) -> str:
     optional = " *(optional)*" if field.optional else ""
     return f"| `{field.name}` | {_type(field.kind)}{optional} | {field.meaning} |"
 
 
-def _type(kind: Kind) -> str:
+def _type(kind: kinds.Kind) -> str:
     match kind:
-        case Plain(name):
+        case kinds.Plain(name):
             return name
-        case Columns():
+        case kinds.Columns():
             return "object of columns"
-        case Choice() | JsonObject():
+        case kinds.Choice() | kinds.JsonObject():
             return _named(kind)
-        case ListOf(of):
+        case kinds.ListOf(of):
             return _list(of)
-        case MapOf(of, by):
+        case kinds.MapOf(of, by):
             return f"object: {_type(of)} by {by if isinstance(by, str) else _named(by)}"
-        case Either(kinds):
-            return " or ".join(map(_type, kinds))
+        case kinds.Either(several):
+            return " or ".join(map(_type, several))
 
 
-def _list(of: Kind) -> str:
-    if isinstance(of, Columns):
+def _list(of: kinds.Kind) -> str:
+    if isinstance(of, kinds.Columns):
         return "list of such objects"
-    return f"list of {of.name}s" if isinstance(of, Plain) else f"list: {_type(of)}"
+    return f"list of {of.name}s" if isinstance(of, kinds.Plain) else f"list: {_type(of)}"
 
 
 def _named(one: Named) -> str:
-    if isinstance(one, JsonObject) or one.explained:
+    if isinstance(one, kinds.JsonObject) or one.explained:
         return _link(one)
     if one.page:
         return f"[{one.name}]({one.page})"
@@ -174,7 +163,7 @@ def _key(one: Named) -> str:
 
 
 def _definition(one: Named) -> Json:
-    if isinstance(one, Choice):
+    if isinstance(one, kinds.Choice):
         return {"enum": [*one.meanings]}
     about = {"description": one.about} if one.about else {}
     return {
@@ -185,22 +174,22 @@ def _definition(one: Named) -> Json:
     }
 
 
-def _property(field: JsonField) -> Json:
+def _property(field: kinds.JsonField) -> Json:
     return {"description": field.meaning, **_schema_of(field.kind)}
 
 
-def _schema_of(kind: Kind) -> Json:
+def _schema_of(kind: kinds.Kind) -> Json:
     match kind:
-        case Plain(name):
+        case kinds.Plain(name):
             return {"type": name}
-        case Choice() | JsonObject():
+        case kinds.Choice() | kinds.JsonObject():
             return {"$ref": f"#/$defs/{_key(kind)}"}
-        case ListOf(of):
+        case kinds.ListOf(of):
             return {"type": "array", "items": _schema_of(of)}
-        case MapOf(of, by):
-            names = {"propertyNames": _schema_of(by)} if isinstance(by, Choice) else {}
+        case kinds.MapOf(of, by):
+            names = {"propertyNames": _schema_of(by)} if isinstance(by, kinds.Choice) else {}
             return {"type": "object", **names, "additionalProperties": _schema_of(of)}
-        case Columns():
+        case kinds.Columns():
             return {"type": "object"}
-        case Either(kinds):
-            return {"anyOf": [_schema_of(one) for one in kinds]}
+        case kinds.Either(several):
+            return {"anyOf": [_schema_of(one) for one in several]}

@@ -137,8 +137,6 @@ Path = Annotated[str, "of the file, relative to the checkpoint"]
 Fingerprint = Annotated[
     str, "of the actions, with size and time of each file: `apply` refuses any others"
 ]
-
-
 Start = Annotated[int, "the version that their chain starts from; 0 for the empty state"]
 
 

@@ -107,7 +107,6 @@ def _name(user: str | None) -> str:
 
 
 def parsed(note: str, *, user: str = "") -> Acknowledgement | None:
-    """Returns the acknowledgement in the first line of a note, if it is one."""
     match = _LINE.match(note)
     if not match:
         return None

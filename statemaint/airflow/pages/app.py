@@ -34,20 +34,11 @@ from statemaint.airflow.names import (
     savepoint_id,
 )
 from statemaint.airflow.names import dag_id as dag_of
-from statemaint.airflow.pages import contents
+from statemaint.airflow.pages import contents, records
 from statemaint.airflow.pages.activity import acknowledgements, activity
 from statemaint.airflow.pages.fleet import Wanted, documents, export_csv, fleet, matching
 from statemaint.airflow.pages.query import undo_button
 from statemaint.airflow.pages.query_facts import QueryRecord
-from statemaint.airflow.pages.records import (
-    details,
-    file_name,
-    handover,
-    plan_of,
-    plan_page,
-    records,
-    runs_with_plans,
-)
 from statemaint.airflow.pages.render import FOLDER, render
 from statemaint.airflow.pages.sources import NoPlanError, UnknownQueryError, is_disabled, source_of
 from statemaint.airflow.plans import plan_csv, plan_json
@@ -132,7 +123,7 @@ def _listed(user: Any, session: Session) -> list[QueryRecord]:
     # A query that is not enabled needs no DAG.
     return [
         record
-        for record in records(session, _authorized(user))
+        for record in records.records(session, _authorized(user))
         if not (record.stale and is_disabled(record.query))
     ]
 
@@ -153,7 +144,7 @@ def _find(query: str, user: GetUserDep, session: SessionDep) -> Response:
     readable = _authorized(user)
     # Most queries have a DAG of their own; the whole fleet is read for the others only.
     places = (dag_of(query), None)
-    for record in (each for dag in places for each in records(session, readable, dag)):
+    for record in (each for dag in places for each in records.records(session, readable, dag)):
         if record.query == query and record.invalid is None:
             of_dag, only = quote(record.dag, safe=""), quote(query, safe="")
             address = f"{contents.root()}/statemaint/dags/{of_dag}?query={only}"
@@ -183,7 +174,7 @@ def _query(
         if live:
             raise
         source, unknown = None, str(error)
-    content = details(session, record)
+    content = records.details(session, record)
     if live and source:
         storage = source.open()
         record, content = contents.looked_at_now(storage, source.policy, record, content)
@@ -199,7 +190,7 @@ def _query(
     paused = {
         dag.dag_id: _may("PUT", dag.dag_id, user) for dag in runnable if dag and dag.is_paused
     }
-    planned = runs_with_plans(session, dag_id)
+    planned = records.runs_with_plans(session, dag_id)
     return _html(
         "query.html",
         **values,
@@ -229,23 +220,23 @@ def _plan(
     format: Literal["html", "json", "csv"] = "html",  # noqa: A002 -- FastAPI names it
 ) -> Response:
     if format == "html":
-        return _html("plan.html", **plan_page(session, dag_id, run_id, query))
-    plan = plan_of(session, dag_id, run_id, query)
+        return _html("plan.html", **records.plan_page(session, dag_id, run_id, query))
+    plan = records.plan_of(session, dag_id, run_id, query)
     content = plan_json(plan) if format == "json" else plan_csv(plan)
-    return _download(file_name(run_id, plan), format, content)
+    return _download(records.file_name(run_id, plan), format, content)
 
 
 def _difference(
     dag_id: str, run_id: str, other: str, session: SessionDep, query: Name = None
 ) -> Response:
-    return _html("plan.html", **plan_page(session, dag_id, run_id, query, other))
+    return _html("plan.html", **records.plan_page(session, dag_id, run_id, query, other))
 
 
 def _partition(
     dag_id: str, operator: Number, partition: Number, session: SessionDep, query: Name = None
 ) -> Response:
     record, _ = _record(dag_id, query, session)
-    source, shared = source_of(dag_id, record.query, session), handover(session, record)
+    source, shared = source_of(dag_id, record.query, session), records.handover(session, record)
     unit = UnitId(operator, partition)
     plan = contents.plan_of_partition(source.open(), source.policy, unit, shared)
     return _html("partition.html", **contents.of_partition(record, plan, unit))
@@ -259,7 +250,7 @@ def _state(dag_id: str, session: SessionDep, query: Name = None) -> Response:
 def _record(
     dag_id: str, query: str | None, session: Session
 ) -> tuple[QueryRecord, list[QueryRecord]]:
-    of_dag = records(session, {dag_id}, dag_id)
+    of_dag = records.records(session, {dag_id}, dag_id)
     requested = [record for record in of_dag if query in (None, record.query)]
     if not requested:
         what = f"maintains no query {query!r}" if of_dag else "maintains no query"
@@ -291,7 +282,6 @@ def _may(method: Any, dag: str, user: Any, what: DagAccessEntity | None = None) 
 
 
 def _explain(request: Request, error: Exception) -> Response:
-    """Returns an error in one line, in the requested form."""
     code = error.code if isinstance(error, StatemaintError) else "FAULT"
     # 409: the checkpoint or the queries file is not in a state that can be shown.
     status = 503 if isinstance(error, StorageError) else 409

@@ -15,13 +15,7 @@ from urllib.parse import quote, urlsplit
 from airflow.configuration import conf
 from sqlalchemy.orm import Session
 
-from statemaint.airflow.figures import (
-    FindingRow,
-    figures_json,
-    read_figures,
-    restart_figures,
-    withheld_texts,
-)
+from statemaint.airflow import figures as xcoms
 from statemaint.airflow.links import dashboard_of, silence_of
 from statemaint.airflow.names import VERIFY_DAG
 from statemaint.airflow.pages.activity import acknowledgements
@@ -148,12 +142,12 @@ def looked_at_now(
         **fields_json(summary, "committed target committed_at silent_after loads"),
         "damage": damage,
         "notices": notices,
-        "withheld": withheld_texts(by_reason(plan.withheld)),
+        "withheld": xcoms.withheld_texts(by_reason(plan.withheld)),
         "trash_bytes": record.figures.trash_bytes if record.figures else None,
-        **restart_figures(restart_facts(plan, [planned.store for planned in plan.stores])),
+        **xcoms.restart_figures(restart_facts(plan, [planned.store for planned in plan.stores])),
     }
-    figures = read_figures(figures_json(units, summary.findings, about))
-    seen = tuple(FindingRow(**row) for row in summary.findings)
+    figures = xcoms.read_figures(xcoms.figures_json(units, summary.findings, about))
+    seen = tuple(xcoms.FindingRow(**row) for row in summary.findings)
     # A listing does not show the contents that a run reads: its findings stay until a run has none.
     before = tuple(row for row in known.findings if row not in seen)
     looked = replace(record, figures=figures, looked=datetime.now(UTC), failed=None)

@@ -207,7 +207,6 @@ def totals(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def verdict(record: QueryRecord) -> Judged:
-    """Returns the verdict on a query, by the newest figures."""
     if record.invalid is not None:
         of_file = record.dag == FILE_DAG
         return Judged(Unjudged.MISTAKES if of_file else Unjudged.INVALID, record.invalid)
@@ -343,6 +342,5 @@ def documents(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def export_csv(rows: Iterable[Row]) -> str:
-    """Returns the documents of rows as CSV."""
     listed = documents(rows)
     return as_csv([listed[0] if listed else ["query"], *(found.values() for found in listed)])

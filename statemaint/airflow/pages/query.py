@@ -7,16 +7,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from statemaint.airflow import texts
+from statemaint.airflow import names, texts
 from statemaint.airflow.figures import FindingRow
-from statemaint.airflow.names import (
-    REPAIR_DAG,
-    ROLLBACK_DAG,
-    UNDO_DAG,
-    VERIFY_DAG,
-    is_together,
-    savepoint_id,
-)
 from statemaint.airflow.texts import size
 from statemaint.report.facts import Unit
 from statemaint.wording import command
@@ -88,7 +80,6 @@ def heat_map(units: Sequence[Unit], limit: int) -> HeatMap:
 
 
 def badness(unit: Unit) -> tuple[Any, ...]:
-    """Returns the sort key that puts the worst partitions first."""
     return (unit.chain is not None, -unit.damage, -(unit.chain or 0), -unit.bytes, unit.id)
 
 
@@ -144,13 +135,12 @@ def advise(findings: Sequence[FindingRow], checkpoint: str) -> tuple[Advice, ...
 
 
 def compact_conf(dag: str, query: str) -> str:
-    """Returns the configuration of a run that compacts a query, as JSON."""
     return json.dumps({"force_snapshot": True, **_only(dag, query)})
 
 
 def _only(dag: str, query: str) -> dict[str, Any]:
     # The DAG of several queries runs for this one only.
-    return {"queries": [query]} if is_together(dag) else {}
+    return {"queries": [query]} if names.is_together(dag) else {}
 
 
 def buttons(dag: str, query: str, *, own: bool, refused: dict[str, str]) -> tuple[Button, ...]:
@@ -181,26 +171,26 @@ def buttons(dag: str, query: str, *, own: bool, refused: dict[str, str]) -> tupl
         ),
         button(
             "Verify",
-            VERIFY_DAG,
+            names.VERIFY_DAG,
             {"query": query},
             "Checks every file that a retained version needs.",
         ),
         button(
             "Savepoint",
-            savepoint_id(query),
+            names.savepoint_id(query),
             {},
             "Saves the newest batch as a checkpoint of its own, while the query runs.",
         ),
         button(
             "Repair",
-            REPAIR_DAG,
+            names.REPAIR_DAG,
             {"query": query},
             "Plans a repair, and waits for an approval.",
             asks="Repair plans first, and waits for an approval in Airflow. Stop the query first.",
         ),
         button(
             "Roll back",
-            ROLLBACK_DAG,
+            names.ROLLBACK_DAG,
             {"query": query},
             "Plans a rollback to a batch, and waits for an approval.",
             asks="A rollback is planned first, and waits for an approval. Stop the query first.",
@@ -210,10 +200,9 @@ def buttons(dag: str, query: str, *, own: bool, refused: dict[str, str]) -> tupl
 
 
 def undo_button(query: str, refused: str | None, run: str) -> Button:
-    """Returns the button beside a run of the ledger that can be undone."""
     conf, about = {"query": query, "run": run}, "Plans an undo, and waits for an approval."
     asks = f"Undo of {run} plans first, and waits for an approval in Airflow. Stop the query first."
-    return Button("Undo", UNDO_DAG, json.dumps(conf), refused or "", about, asks)
+    return Button("Undo", names.UNDO_DAG, json.dumps(conf), refused or "", about, asks)
 
 
 def commands(checkpoint: str) -> tuple[tuple[str, str], ...]:

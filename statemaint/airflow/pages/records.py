@@ -20,18 +20,8 @@ from airflow.models.xcom import XComModel
 from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
+from statemaint.airflow import figures as xcoms
 from statemaint.airflow import names
-from statemaint.airflow.figures import (
-    FAILED,
-    FLEET,
-    PARTITIONS,
-    REFUSED,
-    TREND,
-    QueryFigures,
-    read_figures,
-    read_partitions,
-    read_points,
-)
 from statemaint.airflow.pages.query_facts import AirflowRun, Details, QueryRecord
 from statemaint.airflow.pages.sources import NoPlanError
 from statemaint.airflow.plans import PLAN, KeptPlan, difference, read_plan
@@ -49,33 +39,18 @@ MOST_SHOWN = 2_000
 _MOST_RUNS = 10
 # A DAG, the group of its tasks, and their query.
 _Place = tuple[str, str, str]
-_DAG = select(
-    DagModel.dag_id,
-    DagModel.is_paused,
-    DagModel.next_dagrun_create_after,
-    DagModel.timetable_summary,
-    DagModel.description,
-    DagModel.is_stale,
-    DagModel.owners,
+
+
+def _columns(model: Any, columns: str) -> Any:
+    return select(*(getattr(model, column) for column in columns.split()))
+
+
+_DAG = _columns(
+    DagModel,
+    "dag_id is_paused next_dagrun_create_after timetable_summary description is_stale owners",
 )
-_RUN = select(
-    DagRun.dag_id,
-    DagRun.run_id,
-    DagRun.state,
-    DagRun.run_type,
-    DagRun.start_date,
-    DagRun.end_date,
-    DagRun.conf,
-)
-_XCOM = select(
-    XComModel.dag_id,
-    XComModel.task_id,
-    XComModel.key,
-    XComModel.run_id,
-    XComModel.dag_run_id,
-    XComModel.value,
-    XComModel.timestamp,
-)
+_RUN = _columns(DagRun, "dag_id run_id state run_type start_date end_date conf")
+_XCOM = _columns(XComModel, "dag_id task_id key run_id dag_run_id value timestamp")
 
 
 def records(session: Session, readable: Iterable[str], dag: str | None = None) -> list[QueryRecord]:
@@ -99,7 +74,7 @@ def records(session: Session, readable: Iterable[str], dag: str | None = None) -
     places |= {  # of the queries that deactivated DAGs have maintained
         (name, group, query or read.query)
         for (name, group, query, *_), row in figures.items()
-        if name in gone and (read := read_figures(row.value))
+        if name in gone and (read := xcoms.read_figures(row.value))
     }
     tags = _tags(session, dag)
     pools = dict(session.execute(_missing_pools(dag)).all())
@@ -117,11 +92,11 @@ def records(session: Session, readable: Iterable[str], dag: str | None = None) -
 
 
 def details(session: Session, record: QueryRecord) -> Details:
-    read = read_partitions(_value(session, record, PARTITIONS)) or ((), ())
+    read = xcoms.read_partitions(_value(session, record, xcoms.PARTITIONS)) or ((), ())
     listed = _of_dag(_RUN, DagRun.dag_id, record.dag).order_by(DagRun.id.desc()).limit(_RUNS)
     runs = tuple(map(_run, session.execute(listed)))
     # The newest run has left a trend, even if it has looked at nothing.
-    trend = read_points(_value(session, record, TREND, [run.id for run in runs]))
+    trend = xcoms.read_points(_value(session, record, xcoms.TREND, [run.id for run in runs]))
     failed = _failed_task(session, record)
     return Details(*read, runs, _savepoint(session, record.query), trend, failed)
 
@@ -201,7 +176,7 @@ def ours(dag: str | None) -> Any:
 
 def _newest(dag: str | None) -> Any:
     # A run that was refused for its own arguments says nothing about the query.
-    refused = select(XComModel.dag_run_id).where(XComModel.key == REFUSED)
+    refused = select(XComModel.dag_run_id).where(XComModel.key == xcoms.REFUSED)
     newest = select(func.max(DagRun.id)).where(DagRun.dag_id.in_(ours(dag)))
     newest = newest.where(DagRun.id.not_in(refused))
     return newest.group_by(DagRun.dag_id).scalar_subquery()
@@ -242,19 +217,19 @@ def _figures(
     some of them. The query is empty if a task has only one.
     """
     newest = _XCOM.where(XComModel.dag_run_id.in_(_newest(dag)))
-    rows = list(session.execute(newest.where(_keys(FLEET))))
-    failed = session.execute(newest.where(_keys(FAILED)))
+    rows = list(session.execute(newest.where(_keys(xcoms.FLEET))))
+    failed = session.execute(newest.where(_keys(xcoms.FAILED)))
     have = {(row.dag_id, _query_of(row.key)) for row in rows}
     if {(name, query if names.is_together(name) else "") for name, _, query in places} - have:
         last = func.max(XComModel.dag_run_id).label("newest")
-        earlier = select(XComModel.dag_id, XComModel.key, last).where(_keys(FLEET))
+        earlier = select(XComModel.dag_id, XComModel.key, last).where(_keys(xcoms.FLEET))
         earlier = _of_dag(earlier, XComModel.dag_id, dag)
         runs = earlier.group_by(XComModel.dag_id, XComModel.key).subquery()
         same = (runs.c.dag_id == XComModel.dag_id) & (runs.c.key == XComModel.key)
         rows += session.execute(_XCOM.join(runs, same & (runs.c.newest == XComModel.dag_run_id)))
     rows.sort(key=lambda row: (row.dag_run_id, row.timestamp))
     figures: dict[tuple[str, ...], Any] = {_place_of(row): row for row in rows}
-    return figures | {(*_place_of(row), FAILED): row for row in failed}
+    return figures | {(*_place_of(row), xcoms.FAILED): row for row in failed}
 
 
 def _place_of(row: Any) -> _Place:
@@ -268,7 +243,7 @@ def _keys(key: str) -> Any:
 
 
 def _query_of(key: str) -> str:
-    return key.removeprefix(FLEET).removeprefix(FAILED)[1:]
+    return key.removeprefix(xcoms.FLEET).removeprefix(xcoms.FAILED)[1:]
 
 
 def _record(
@@ -279,8 +254,8 @@ def _record(
     figures: Mapping[tuple[str, ...], Any],
 ) -> QueryRecord:
     place = (dag.dag_id, group, query if names.is_together(dag.dag_id) else "")
-    row, failed = figures.get(place), figures.get((*place, FAILED))
-    read = read_figures(row.value) if row else None
+    row, failed = figures.get(place), figures.get((*place, xcoms.FAILED))
+    read = xcoms.read_figures(row.value) if row else None
     run = last.get(dag.dag_id)
     return QueryRecord(
         dag=dag.dag_id,
@@ -300,13 +275,13 @@ def _record(
 
 
 def _own(
-    query: str, last: AirflowRun | None, row: Any, figures: QueryFigures | None
+    query: str, last: AirflowRun | None, row: Any, figures: xcoms.QueryFigures | None
 ) -> AirflowRun | None:
     """Returns the last run of a query that shares its DAG, with the outcome of the query."""
     if last is None or row is None:
         return last
-    looked = figures if row.key.startswith(FLEET) else None  # else the run looked at nothing
-    if row.key.startswith(FLEET) and (looked is None or looked.success is None):
+    looked = figures if row.key.startswith(xcoms.FLEET) else None  # else the run looked at nothing
+    if row.key.startswith(xcoms.FLEET) and (looked is None or looked.success is None):
         return last
     state = "success" if looked and looked.success else "failed"
     if row.run_id == last.id:
@@ -354,7 +329,6 @@ def _of_run(dag: str, run: str) -> Any:
 
 
 def _queries_of(session: Session, dag: str, run: str) -> list[str]:
-    """Returns the queries of a run that keeps the plans of several."""
     keys = select(XComModel.key).where(_of_run(dag, run), _keys(PLAN)).order_by(XComModel.key)
     prefix = names.of_query(PLAN, "")
     return [key.removeprefix(prefix) for key in session.scalars(keys) if key != PLAN]

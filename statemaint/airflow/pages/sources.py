@@ -53,7 +53,6 @@ class CheckpointSource:
 
 
 def source_of(dag: str, query: str, session: Session) -> CheckpointSource:
-    """Returns the checkpoint of a query that a DAG maintains."""
     reading = _reading()
     entry = reading.queries.get(query)
     if entry and dag == (together_id(entry.together) if entry.together else dag_id(query)):
