@@ -50,24 +50,17 @@ def _blame(part: str, event: str, log: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The configuration of an Airflow.
+    """The configuration of an Airflow."""
 
-    Attributes:
-        home: the folder of its database, logs and passwords.
-        gateway: a Pushgateway's address.
-        users: roles by user name: admin, op, user, viewer; an empty role has no rights.
-        triggerer: whether a triggerer runs as well, which deferred tasks need.
-        environ: more variables, which override those set here.
-    """
-
-    home: Path
+    home: Path  # the folder of its database, logs and passwords
     dags: Path
     plugins: Path
     queries: Path
-    gateway: str | None = None
+    gateway: str | None = None  # a Pushgateway's address
+    # Roles by user name: admin, op, user, viewer; an empty role has no rights.
     users: Mapping[str, str] = field(default_factory=lambda: {"admin": "admin", "viewer": "viewer"})
-    triggerer: bool = False
-    environ: Mapping[str, str] = field(default_factory=dict)
+    triggerer: bool = False  # which deferred tasks need
+    environ: Mapping[str, str] = field(default_factory=dict)  # overrides what is set here
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,14 +151,13 @@ def _environ(setup: Setup, url: str) -> dict[str, str]:
     """Returns the whole environment: this program's, with the setup's Airflow settings only."""
     others = ("AIRFLOW", "STATEMAINT_")
     inherited = {name: os.environ[name] for name in os.environ if not name.startswith(others)}
-    gateway = {"STATEMAINT_PUSHGATEWAY": setup.gateway} if setup.gateway else {}
     return {
         **inherited,
         "AIRFLOW_HOME": str(setup.home),
         "STATEMAINT_ORIGIN": ORIGIN,
         "STATEMAINT_QUERIES": str(setup.queries),
         "NO_PROXY": "127.0.0.1,localhost",
-        **gateway,
+        **({"STATEMAINT_PUSHGATEWAY": setup.gateway} if setup.gateway else {}),
         **_settings(setup, url),
         **setup.environ,
     }

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import Any
 
 from statemaint.errors import StatemaintError
+from statemaint.workers import nothing
 
 _POLL_SECONDS = 0.3
 _TIMEOUT_SECONDS = 120.0
@@ -25,11 +26,8 @@ class ApiError(StatemaintError):
     code = "AIRFLOW_API"
 
     def __init__(self, path: str, status: int, body: str) -> None:
-        super().__init__(path, status, body)
-        self.path, self.status, self.body = path, status, body
-
-    def __str__(self) -> str:
-        return f"{self.path}: Airflow answered {self.status}: {self.body[:500]}"
+        super().__init__(f"{path}: Airflow answered {status}: {body[:500]}")
+        self.status = status
 
 
 class WaitedTooLongError(StatemaintError):
@@ -40,20 +38,13 @@ class WaitedTooLongError(StatemaintError):
 
 @dataclass(frozen=True, slots=True)
 class TaskInstance:
-    """One task of one run.
-
-    Attributes:
-        map_index: the instance of a mapped task; -1 when the task is not mapped.
-        label: the name that the UI shows for a mapped instance.
-        state: success, failed, skipped, upstream_failed, ...; `None` when it has not begun.
-        tries: the number of attempts.
-    """
+    """One task of one run."""
 
     task: str
-    map_index: int
-    label: str | None
-    state: str | None
-    tries: int
+    map_index: int  # the instance of a mapped task; -1 when the task is not mapped
+    label: str | None  # the name that the UI shows for a mapped instance
+    state: str | None  # success, failed, skipped, upstream_failed, ...; `None` before it begins
+    tries: int  # the number of attempts
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +56,16 @@ class Answer:
     body: str
 
 
-def _nothing() -> None:
-    """Checks nothing."""
-
-
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client of an Airflow; anonymous without a token.
+    """A client of an Airflow, whose URL ends without a slash; anonymous without a token.
 
-    Attributes:
-        url: the Airflow's address, without a slash at the end.
-        token: the token of its user.
-        check: called now and then while the client waits; raises when waiting is in vain.
+    `check` is called now and then while the client waits, and raises when waiting is in vain.
     """
 
     url: str
     token: str | None = None
-    check: Callable[[], None] = _nothing
+    check: Callable[[], None] = nothing
 
     @classmethod
     def login(cls, url: str, user: str, password: str) -> "Client":

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from tools.demo.events import write_hours
+from tools.demo.events import write_atomically, write_hours
 from tools.demo.session import local_session
 
 PARTITIONS = 4
@@ -108,7 +108,4 @@ def _read(
 def _write_batch(rows: DataFrame, batch_id: int, *, output: Path) -> None:
     # A file sink's own log would pin absolute paths. A batch that runs again replaces its file.
     lines = sorted(row[0] for row in rows.select(f.to_json(f.struct("*"))).collect())
-    output.mkdir(parents=True, exist_ok=True)
-    temporary = output / f".batch-{batch_id:05d}.tmp"
-    temporary.write_text("".join(f"{line}\n" for line in lines))
-    temporary.replace(output / f"batch-{batch_id:05d}.json")
+    write_atomically(output / f"batch-{batch_id:05d}.json", lines)

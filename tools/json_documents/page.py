@@ -170,12 +170,11 @@ def _definition(one: Named) -> Json:
         **about,
         "type": "object",
         "required": [field.name for field in one.fields if not field.optional],
-        "properties": {field.name: _property(field) for field in one.fields},
+        "properties": {
+            field.name: {"description": field.meaning, **_schema_of(field.kind)}
+            for field in one.fields
+        },
     }
-
-
-def _property(field: kinds.JsonField) -> Json:
-    return {"description": field.meaning, **_schema_of(field.kind)}
 
 
 def _schema_of(kind: kinds.Kind) -> Json:

@@ -7,10 +7,6 @@ from statemaint.savepoint.keep import REASONS
 from tools.json_documents import shared
 from tools.json_documents.kinds import Choice, Part, explained, said
 
-ActionOfARemoval = Annotated[str, Choice("action of a removal", {"remove": ""})]
-ActionOfAWrite = Annotated[str, Choice("action of a write", {"write_snapshot": ""})]
-Undoing = Annotated[str, Choice("undoing", {"undo": ""})]
-Returning = Annotated[str, Choice("returning", {"restore": ""})]
 ActionInTheLedger = Annotated[
     str,
     Choice(
@@ -27,7 +23,7 @@ ActionInTheLedger = Annotated[
 
 
 class Removal(Part):
-    action: ActionOfARemoval = said("to the trash")
+    action: Annotated[str, Choice("action of a removal", {"remove": ""})] = said("to the trash")
     _maybe_store_id: shared.MaybeStoreId
     version: int = said("the state version that it belongs to", optional=True)
     path: shared.Path
@@ -36,7 +32,9 @@ class Removal(Part):
 
 
 class WriteOfASnapshot(Part):
-    action: ActionOfAWrite = said("from the log")
+    action: Annotated[str, Choice("action of a write", {"write_snapshot": ""})] = said(
+        "from the log"
+    )
     _store_id: shared.StoreId
     version: int = said("the state version that it holds")
     path: shared.Path
@@ -104,7 +102,7 @@ class PlanOfARecovery(Part):
 
 
 class ReturnOfAFile(Part):
-    action: Returning = said("from the trash")
+    action: Annotated[str, Choice("returning", {"restore": ""})] = said("from the trash")
     path: shared.Path
     bytes: int = said("its size")
 
@@ -113,7 +111,7 @@ class PlanOfAnUndo(Part):
     """`apply` carries it out."""
 
     format: shared.Format
-    verb: Undoing = said("the verb")
+    verb: Annotated[str, Choice("undoing", {"undo": ""})] = said("the verb")
     checkpoint: shared.Checkpoint
     run: str = said("the run that deleted the files")
     actions: list[ReturnOfAFile] = said("in the order in which they happen")
