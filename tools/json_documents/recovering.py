@@ -7,6 +7,7 @@ from statemaint.savepoint.keep import REASONS
 from tools.json_documents import shared
 from tools.json_documents.kinds import Choice, Part, explained, said
 
+ActionOfAWrite = Annotated[str, Choice("action of a write", {"write_snapshot": ""})]
 ActionInTheLedger = Annotated[
     str,
     Choice(
@@ -32,9 +33,7 @@ class Removal(Part):
 
 
 class WriteOfASnapshot(Part):
-    action: Annotated[str, Choice("action of a write", {"write_snapshot": ""})] = said(
-        "from the log"
-    )
+    action: ActionOfAWrite = said("from the log")
     _store_id: shared.StoreId
     version: int = said("the state version that it holds")
     path: shared.Path
