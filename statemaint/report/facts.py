@@ -170,11 +170,8 @@ class RunFacts:
             )
             for name in ("worst", "units")
         }
-        spreads = {
-            name: Spread(tuple(counts), total)
-            for name, (counts, total) in fields["spreads"].items()
-        }
-        halted = tuple(tuple(store) for store in fields["halted"])
+        spreads = {name: Spread(tuple(n), total) for name, (n, total) in fields["spreads"].items()}
+        halted = tuple(map(tuple, fields["halted"]))
         return cls(**{**fields, **units, "spreads": spreads, "halted": halted})
 
 

@@ -9,13 +9,7 @@ from enum import StrEnum, unique
 from operator import add
 from typing import Any
 
-from statemaint.errors import (
-    CheckpointError,
-    LeaseHeldError,
-    LeaseLostError,
-    StatemaintError,
-    StorageError,
-)
+from statemaint import errors
 from statemaint.model.findings import OF_STORAGE, Finding, FindingCode
 from statemaint.model.verdict import Looked, Verdict, worst
 from statemaint.report.facts import RunFacts, facts_of_emptied, merged, total
@@ -79,22 +73,21 @@ def run_ended(
     failure: str | None = None,
 ) -> LastRun:
     inspected = [report for report in reports if report.inspected]
-    errors = [
-        report.failure.reason for report in reports if report.failure and not report.inspected
-    ]
+    failures = [report.failure for report in reports if report.failure and not report.inspected]
+    lost = [failure.reason for failure in failures]
     parts: list[PlanSummary | BundleReport] = [plan, *inspected]
     facts = [part.facts for part in parts if part.facts]
     whole = total(facts) if facts else None
     damage = [_damage(report) for report in inspected if report.failure]
-    failed = {_cause(reason, Cause.TASK) for reason in errors}.union(*damage)
+    failed = {_cause(reason, Cause.TASK) for reason in lost}.union(*damage)
     if whole and whole.counts.get("outcomes", {}).get("halted"):
         failed.add(Cause.DAMAGE)
     if failure and not failed:
         failed.add(_cause(failure, Cause.PLAN))
     silent = tasks - len(inspected)
-    if silent > len(errors):
+    if silent > len(lost):
         failed.add(Cause.TASK)
-    codes = map(code_of, (*errors, failure))
+    codes = map(code_of, (*lost, failure))
     storage_errors = sum(code in _STORAGE for code in codes)
     return LastRun(
         run=run,
@@ -124,14 +117,14 @@ def _damage(report: BundleReport) -> set[Cause]:
     return {Cause.STORAGE if storage else Cause.DAMAGE for storage in of_storage}
 
 
-def _codes(kind: type[StatemaintError]) -> set[str]:
+def _codes(kind: type[errors.StatemaintError]) -> set[str]:
     return {kind.code, *(code for below in kind.__subclasses__() for code in _codes(below))}
 
 
-_STORAGE = _codes(StorageError)
-_LEASE = {LeaseHeldError.code, LeaseLostError.code}
+_STORAGE = _codes(errors.StorageError)
+_LEASE = {errors.LeaseHeldError.code, errors.LeaseLostError.code}
 _OTHERS = {FindingCode.FAULT, FindingCode.UNSUPPORTED, FindingCode.STORAGE_FAILED}
-_DAMAGE = _codes(CheckpointError) | {
+_DAMAGE = _codes(errors.CheckpointError) | {
     code for code in FindingCode if code not in _OTHERS and Finding(code, "").damage
 }
 
@@ -139,12 +132,8 @@ _DAMAGE = _codes(CheckpointError) | {
 def with_emptied(last: LastRun, emptied: Emptied) -> LastRun:
     """Returns the end of a run of several tasks with what its end deleted from the trash."""
     if emptied.finding:
-        causes = {*last.failed, Cause.STORAGE}
-        last = replace(
-            last,
-            failed=tuple(cause for cause in Cause if cause in causes),
-            storage_errors=last.storage_errors + 1,
-        )
+        failed = tuple(cause for cause in Cause if cause in {*last.failed, Cause.STORAGE})
+        last = replace(last, failed=failed, storage_errors=last.storage_errors + 1)
     facts = last.facts and last.facts + facts_of_emptied(emptied)
     return replace(last, facts=facts)
 
@@ -297,9 +286,8 @@ def with_verdict(
     """
     if partial and verdict.rank <= worst((Verdict.HEALTHY, *record.verdicts.values())).rank:
         return record
-    deeper = {
-        level: prior for level, prior in record.verdicts.items() if level.depth > looked.depth
-    }
+    prior = record.verdicts.items()
+    deeper = {level: found for level, found in prior if level.depth > looked.depth}
     return replace(record, verdicts={looked: verdict, **deeper})
 
 

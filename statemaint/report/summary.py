@@ -26,11 +26,7 @@ _MEANINGS = {
     for reasons in (SnapshotReason, AttestReason, DeleteReason, RemoveReason)
     for reason in reasons
 }
-_KINDS = {
-    "crc": "checksum",
-    **{ending: ending for ending in ("delta", "snapshot", "changelog", "zip")},
-}
-
+_KINDS = {"crc": "checksum"} | {kind: kind for kind in ("delta", "snapshot", "changelog", "zip")}
 _OTHER_VERBS: dict[type, str] = {Remove: "remove", PutBack: "restore"}
 # What is done with snapshots; other steps are of files.
 _WORDS = {VERBS[WriteSnapshot]: "write", VERBS[Attest]: "verify"}
@@ -55,7 +51,7 @@ class Step(NamedTuple):
 
     @property
     def meaning(self) -> str:
-        return _meaning(self.reason)
+        return _MEANINGS.get(self.reason, self.reason)  # that of another build as it is
 
 
 class Group(NamedTuple):
@@ -76,11 +72,7 @@ class Group(NamedTuple):
 
     @property
     def meaning(self) -> str:
-        return _meaning(self.reason)
-
-
-def _meaning(reason: str) -> str:
-    return _MEANINGS.get(reason, reason)  # that of another build as it is
+        return _MEANINGS.get(self.reason, self.reason)
 
 
 def steps_of(actions: Iterable[Action | Remove | PutBack]) -> Iterator[Step]:
