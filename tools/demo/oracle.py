@@ -86,15 +86,13 @@ def read_all(
     *,
     batches: Sequence[int],
     progress: Callable[[int], None],
-    workers: int = 2,
 ) -> Digests:
-    """Returns the digest of every store after each batch.
+    """Returns the digest of every store after each batch, two at a time.
 
-    `progress` is called for each batch in order, in the caller's thread; `workers` batches are read
-    in parallel.
+    `progress` is called for each batch in order, in the caller's thread.
     """
     digests: Digests = {}
-    with _plain(checkpoint) as place, ThreadPoolExecutor(workers) as pool:
+    with _plain(checkpoint) as place, ThreadPoolExecutor(2) as pool:
         read = partial(_read_batch, spark, place, stores(spark, place))
         for batch, found in zip(batches, pool.map(read, batches), strict=True):
             digests |= found

@@ -35,19 +35,18 @@ def run_hours(
     hours: Iterable[int],
     seed: int,
     progress: Callable[[int], None],
-    min_batches_to_retain: int = MIN_BATCHES_TO_RETAIN,
 ) -> None:
     """Runs the job once for each of `hours`, as a scheduler does, and reports each completed hour.
 
     Each run has its own Spark with default maintenance settings. It adds two state versions (the
     hour's data, then an empty batch that advances the watermark) and ends before its first
     maintenance is due. Hence no snapshot is written and no state file deleted, while the commit log
-    keeps `min_batches_to_retain + 1` batches. Beyond 50 versions, Spark 4.2 and later requests a
+    keeps `MIN_BATCHES_TO_RETAIN + 1` batches. Beyond 50 versions, Spark 4.2 and later requests a
     snapshot at a commit.
     """
     conf = {
         "spark.sql.shuffle.partitions": str(PARTITIONS),
-        "spark.sql.streaming.minBatchesToRetain": str(min_batches_to_retain),
+        "spark.sql.streaming.minBatchesToRetain": str(MIN_BATCHES_TO_RETAIN),
     }
     for hour in hours:
         write_hours(root / "input", hours=[hour], seed=seed)

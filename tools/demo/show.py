@@ -95,22 +95,16 @@ def _chosen(text: str) -> list[str]:
 
 
 class Steps:
-    """The demo's numbered steps; each prints its title and its duration.
+    """The demo's numbered steps; each prints its title and its duration on stderr."""
 
-    Args:
-        total: the number of steps.
-        console: the console for results; progress is printed on stderr.
-    """
-
-    def __init__(self, total: int, console: Console | None = None) -> None:
-        self.console = console or Console(highlight=False)
+    def __init__(self, total: int) -> None:
+        self._console = Console(highlight=False)
         self._progress = Console(stderr=True, highlight=False)
-        self._total = total
-        self._number = 0
+        self._total, self._number = total, 0
 
     def show(self, *lines: object) -> None:
         for line in lines:
-            self.console.print(line, markup=False, soft_wrap=isinstance(line, str))
+            self._console.print(line, markup=False, soft_wrap=isinstance(line, str))
 
     @contextmanager
     def step(self, title: str, total: int | None = None) -> Iterator[Advance]:

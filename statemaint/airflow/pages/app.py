@@ -59,12 +59,9 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
-_STATIC = {
-    **dict.fromkeys(("pages.css", "trend.css", "uPlot.min.css"), "text/css"),
-    **dict.fromkeys(
-        ("pages.js", "fleet.js", "live.js", "trend.js", "uPlot.iife.min.js"), "text/javascript"
-    ),
-}
+_STYLES = ("pages.css", "trend.css", "uPlot.min.css")
+_SCRIPTS = ("pages.js", "fleet.js", "live.js", "trend.js", "uPlot.iife.min.js")
+_STATIC = dict.fromkeys(_STYLES, "text/css") | dict.fromkeys(_SCRIPTS, "text/javascript")
 _MAY_READ_RUNS = Depends(requires_access_dag("GET", DagAccessEntity.RUN))
 _MOST_RUNS = 25
 
@@ -76,13 +73,8 @@ Number = Annotated[int, Path(ge=0, lt=2**31)]
 def app() -> FastAPI:
     # Every route requires a user, even one that declares no check of its own. The routes of
     # FastAPI's documentation would not, and are off.
-    made = FastAPI(
-        title="statemaint",
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,
-        dependencies=[Depends(get_user)],
-    )
+    off: dict[str, Any] = dict.fromkeys(("docs_url", "redoc_url", "openapi_url"))
+    made = FastAPI(title="statemaint", dependencies=[Depends(get_user)], **off)
     made.get("/queries", response_class=HTMLResponse)(_queries)
     made.get("/queries/{query}")(_find)
     made.get("/export")(_export)

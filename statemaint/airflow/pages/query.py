@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from statistics import median
 from typing import Any
 
@@ -73,9 +74,8 @@ def heat_map(units: Sequence[Unit], limit: int) -> HeatMap:
     shown = sorted(sorted(units, key=badness)[:MOST_CELLS])
     sizes = [unit.bytes for unit in units]
     usual, most = median(sizes or [0]), max(sizes, default=0)
-    operators: dict[int, list[Cell]] = {}
-    for unit in shown:
-        operators.setdefault(unit.operator, []).append(_cell(unit, limit, usual, most))
+    cells = (_cell(unit, limit, usual, most) for unit in shown)
+    operators = {of: [*some] for of, some in groupby(cells, lambda cell: cell.unit.operator)}
     return HeatMap(operators, len(units) - len(shown), limit)
 
 
@@ -85,9 +85,9 @@ def badness(unit: Unit) -> tuple[Any, ...]:
 
 def worst_units(units: Iterable[Unit]) -> tuple[Unit, ...]:
     """Returns the worst partitions; one without a chain, a finding or waste is not among them."""
-    poor = [
+    poor = (
         unit for unit in units if unit.chain != 0 or unit.reclaimable or unit.damage or unit.notices
-    ]
+    )
     return tuple(sorted(poor, key=badness)[:MOST_WORST])
 
 
@@ -100,13 +100,9 @@ def _cell(unit: Unit, limit: int, usual: float, most: int) -> Cell:
     # Relative to the largest, where each level is a tenth of the next; a usual size is never high.
     by_largest = sum(unit.bytes * 10**power > most for power in (3, 2, 1, 0.3))
     by_median = 1 + sum(unit.bytes > times * usual for times in (2, 5, 20))
-    by_bytes = str(min(by_largest, by_median))
     by_findings = BROKEN if unit.damage else "2" if unit.notices else "0"
-    return Cell(
-        unit,
-        (by_chain, by_bytes, by_findings),
-        (chain, size(unit.bytes), str(findings or "none")),
-    )
+    levels = (by_chain, str(min(by_largest, by_median)), by_findings)
+    return Cell(unit, levels, (chain, size(unit.bytes), str(findings or "none")))
 
 
 def contact_link(contact: str) -> str:
@@ -125,10 +121,7 @@ def advise(findings: Sequence[FindingRow], checkpoint: str) -> tuple[Advice, ...
         codes.setdefault(finding.code, []).append(finding)
     return tuple(
         Advice(
-            code,
-            any(finding.damage for finding in of_code),
-            tuple(finding.detail for finding in of_code),
-            commands.get(code, ""),
+            code, of_code[0].damage, tuple(each.detail for each in of_code), commands.get(code, "")
         )
         for code, of_code in codes.items()
     )
