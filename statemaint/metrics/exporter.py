@@ -15,7 +15,7 @@ import logging
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
@@ -150,7 +150,9 @@ class Exporter:
         before = self._readings.get(place.named.query)
         before = before or _Reading(place.named, rows_of(about(place.named)))
         try:
-            content = self._content(place.address)
+            content = b""
+            with suppress(NotFoundError):
+                content = self._open(place.address).read(runs.METRICS)
             digest = blake2b(content, digest_size=16).digest()
             same = (before.named, before.digest) == (place.named, digest)
             rows = before.rows if same else _rows(place.named, content)
@@ -161,12 +163,6 @@ class Exporter:
             _log.exception("%s", place.named.query)
             return replace(before, failed=True)
         return _Reading(place.named, rows, digest, self._clock())
-
-    def _content(self, address: str) -> bytes:
-        try:
-            return self._open(address).read(runs.METRICS)
-        except NotFoundError:
-            return b""
 
     def _rows(self, reading: _Reading) -> Rows:
         aged = reading.time is not None and self._clock() - reading.time > self._keep

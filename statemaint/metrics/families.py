@@ -53,11 +53,9 @@ def families(named: Named, record: Record) -> Iterator[Family]:
     yield many("build_info", "version", {named.version: 1})
     yield from about(named)
     yield from _run(one, many, record)
-    if record.verdicts:
-        labels = (
-            {"verdict": verdict, "looked": looked} for looked, verdict in record.verdicts.items()
-        )
-        yield family("verdict", common, [(labelled, 1) for labelled in labels])
+    if verdicts := record.verdicts.items():
+        rows = [({"verdict": verdict, "looked": looked}, 1) for looked, verdict in verdicts]
+        yield family("verdict", common, rows)
     if record.last:
         failed = [({"cause": why}, why in record.last.failed) for why in Cause]
         yield family("last_run_failed", {**common, "storage": named.storage}, failed)
@@ -150,10 +148,8 @@ def _done(one: _One, many: _Many, done: RunFacts) -> Iterator[Family]:
 
 def _totals(one: _One, many: _Many, totals: Mapping[str, int]) -> Iterator[Family]:
     yield from _sums(one, catalogue.TOTALS, totals)
-    results = ("succeeded", "failed")
-    yield many(
-        "runs_total", "result", {result: totals.get(f"runs/{result}", 0) for result in results}
-    )
+    results = {result: totals.get(f"runs/{result}", 0) for result in ("succeeded", "failed")}
+    yield many("runs_total", "result", results)
     prefix = "requests/"
     requests = {key.removeprefix(prefix): n for key, n in totals.items() if key.startswith(prefix)}
     yield many("storage_requests_total", "verb", _verbs(requests))

@@ -293,10 +293,8 @@ def write_textfile(families: Iterable[Family], *, named: Named, folder: Path) ->
 
 def _file(query: str, *more: str) -> str:
     """Returns the name of a query's file; no query's name has an `@`."""
-    return (
-        "@".join((f"statemaint_{query}", *(quote(part, safe="") for part in more if part)))
-        + ".prom"
-    )
+    parts = (f"statemaint_{query}", *(quote(part, safe="") for part in more if part))
+    return f"{'@'.join(parts)}.prom"
 
 
 def _ours(named: Named) -> set[str]:

@@ -18,16 +18,9 @@ from sqlalchemy.orm import Session
 from statemaint.airflow import figures as xcoms
 from statemaint.airflow.links import dashboard_of, silence_of
 from statemaint.airflow.names import VERIFY_DAG
+from statemaint.airflow.pages import query
 from statemaint.airflow.pages.activity import acknowledgements
 from statemaint.airflow.pages.fleet import fleet, row_of, totals
-from statemaint.airflow.pages.query import (
-    advise,
-    buttons,
-    commands,
-    contact_link,
-    heat_map,
-    worst_units,
-)
 from statemaint.airflow.pages.query_facts import Acknowledgement, Details, QueryRecord
 from statemaint.airflow.pages.sources import CheckpointSource
 from statemaint.airflow.pages.timeline import timelines
@@ -98,18 +91,18 @@ def of_query(
         "row": row,
         "acknowledged": acknowledged,
         "contact": contact,
-        "contact_link": contact_link(contact),
+        "contact_link": query.contact_link(contact),
         "dashboard": dashboard_of(record.query),
         "silence": silence_of(record.query),
         "failed_task": known.failed_task,
         "checkpoint": checkpoint,
-        "map": heat_map(known.units, policy.min_deltas_for_snapshot),
+        "map": query.heat_map(known.units, policy.min_deltas_for_snapshot),
         "units": len(known.units),
-        "worst": worst_units(known.units),
-        "advice": advise(known.findings, checkpoint),
-        "buttons": buttons(record.dag, record.query, own=not record.group, refused=dict(refused)),
+        "worst": query.worst_units(known.units),
+        "advice": query.advise(known.findings, checkpoint),
+        "buttons": query.buttons(record.dag, record.query, own=not record.group, refused=refused),
         "trend": history(known.trend, row.verdict.label),
-        "commands": commands(checkpoint),
+        "commands": query.commands(checkpoint),
         "runs": known.runs,
         "saved": saved,
         "saved_at": saved and datetime.fromtimestamp(saved.ended, UTC),

@@ -161,10 +161,9 @@ class Row:
 
     @property
     def rank(self) -> tuple[float | str, ...]:
-        figures = self.figures
-        failed = self.outcome.mark == "bad"
+        figures, sound = self.figures, self.outcome.mark != "bad"
         weight = (-figures.damage, -figures.replay_bytes, -figures.notices)
-        return (self.verdict.rank, not failed, not self.silence, *weight, self.record.query)
+        return (self.verdict.rank, sound, not self.silence, *weight, self.record.query)
 
 
 def fleet(records: Iterable[QueryRecord], now: datetime) -> tuple[Row, ...]:
@@ -211,12 +210,12 @@ def verdict(record: QueryRecord) -> Judged:
         of_file = record.dag == FILE_DAG
         return Judged(Unjudged.MISTAKES if of_file else Unjudged.INVALID, record.invalid)
     if record.stale:
-        return Judged(
-            Unjudged.UNMAINTAINED,
+        why = (
             f"Airflow has deactivated the DAG {record.dag}, as no DAG file defines it any more: "
             "nothing maintains the query. If it was removed on purpose, "
-            f"`airflow dags delete {record.dag}`.",
+            f"`airflow dags delete {record.dag}`."
         )
+        return Judged(Unjudged.UNMAINTAINED, why)
     if record.missing_pool is not None:
         return Judged(Unjudged.UNMAINTAINED, missing_pool(record.missing_pool))
     figures = record.figures
@@ -267,8 +266,7 @@ def outcome(run: AirflowRun | None, now: datetime) -> Outcome:
     when = run.ended or run.started
     marks = {"success": "good", "failed": "bad"}
     text = f"{run.state}, dry run" if run.dry else run.state
-    age = ago(when, now) if when else ""
-    sort = int(when.timestamp()) if when else 0
+    age, sort = (ago(when, now), int(when.timestamp())) if when else ("", 0)
     return Outcome(text, marks.get(run.state, "plain"), age, stamp(when), run.id, sort)
 
 

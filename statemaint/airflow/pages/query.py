@@ -136,7 +136,7 @@ def _only(dag: str, query: str) -> dict[str, Any]:
     return {"queries": [query]} if names.is_together(dag) else {}
 
 
-def buttons(dag: str, query: str, *, own: bool, refused: dict[str, str]) -> tuple[Button, ...]:
+def buttons(dag: str, query: str, *, own: bool, refused: Mapping[str, str]) -> tuple[Button, ...]:
     """Returns the buttons of a query of a DAG.
 
     `own` is whether the DAG takes the options of maintenance; one with other tasks does not.
