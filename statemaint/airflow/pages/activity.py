@@ -19,7 +19,7 @@ from sqlalchemy import func, select, tuple_
 from sqlalchemy.orm import Session
 
 from statemaint.airflow.names import ACKNOWLEDGED
-from statemaint.airflow.pages.query_facts import Acknowledgement
+from statemaint.airflow.pages.query import Acknowledgement
 from statemaint.airflow.pages.records import chosen_queries, ours
 
 _UNDER_WAY = ("queued", "running")

@@ -37,8 +37,7 @@ from statemaint.airflow.names import dag_id as dag_of
 from statemaint.airflow.pages import contents, records
 from statemaint.airflow.pages.activity import acknowledgements, activity
 from statemaint.airflow.pages.fleet import Wanted, documents, export_csv, fleet, matching
-from statemaint.airflow.pages.query import undo_button
-from statemaint.airflow.pages.query_facts import QueryRecord
+from statemaint.airflow.pages.query import QueryRecord, undo_button
 from statemaint.airflow.pages.render import FOLDER, render
 from statemaint.airflow.pages.sources import NoPlanError, UnknownQueryError, is_disabled, source_of
 from statemaint.airflow.plans import plan_csv, plan_json

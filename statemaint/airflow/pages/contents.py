@@ -21,7 +21,7 @@ from statemaint.airflow.names import VERIFY_DAG
 from statemaint.airflow.pages import query
 from statemaint.airflow.pages.activity import acknowledgements
 from statemaint.airflow.pages.fleet import fleet, row_of, totals
-from statemaint.airflow.pages.query_facts import Acknowledgement, Details, QueryRecord
+from statemaint.airflow.pages.query import Acknowledgement, Details, QueryRecord
 from statemaint.airflow.pages.sources import CheckpointSource
 from statemaint.airflow.pages.timeline import timelines
 from statemaint.airflow.pages.trend import history

@@ -12,8 +12,7 @@ from pydantic import BaseModel, Field
 
 from statemaint.airflow.figures import QueryFigures
 from statemaint.airflow.names import FILE_DAG, missing_pool
-from statemaint.airflow.pages.query import compact_conf
-from statemaint.airflow.pages.query_facts import Acknowledgement, AirflowRun, QueryRecord
+from statemaint.airflow.pages.query import Acknowledgement, AirflowRun, QueryRecord, compact_conf
 from statemaint.airflow.pages.render import ago, ahead, span, stamp
 from statemaint.airflow.pages.trend import sparkline
 from statemaint.airflow.texts import as_csv

@@ -22,7 +22,7 @@ from sqlalchemy.orm import Session
 
 from statemaint.airflow import figures as xcoms
 from statemaint.airflow import names
-from statemaint.airflow.pages.query_facts import AirflowRun, Details, QueryRecord
+from statemaint.airflow.pages.query import AirflowRun, Details, QueryRecord
 from statemaint.airflow.pages.sources import NoPlanError
 from statemaint.airflow.plans import PLAN, KeptPlan, difference, read_plan
 from statemaint.report.record import LastSavepoint
