@@ -262,8 +262,7 @@ class LeaseHeldError(StatemaintError):
         self, root: str, owner: str, run: str, until: float, *, ended: bool = False
     ) -> None:
         super().__init__(root, owner, run, until)
-        self.root, self.owner, self.run, self.until = root, owner, run, until
-        self.ended = ended
+        self.root, self.owner, self.run, self.until, self.ended = root, owner, run, until, ended
 
     def __str__(self) -> str:
         run = f" (run {self.run})" if self.run else ""

@@ -104,17 +104,12 @@ def plan_checkpoint(  # noqa: PLR0913 -- each is a separate choice
     Args:
         storage: the storage of the checkpoint.
         policy: when to snapshot and what to keep.
-        request: the scope to restrict the plan to.
+        request: the scope to restrict the plan to; a `ConfigError` if it does not exist.
         as_of: the time of the first plan, for a plan that is made again; now by default.
         skew: seconds by which the storage's stamps were seen to be ahead of its clock.
         handover: an earlier scan's result for all but the partitions that the request names.
         dry: whether the plan is only shown: a run, which tries what the storage can do, may refuse
             to carry it out, and as far as reading shows that, it is a finding that halts all.
-
-    Raises:
-        ConfigError: when the request names a store or version that does not exist.
-        NotACheckpointError: when there is no checkpoint.
-        UnsupportedError: when it is of a kind that cannot be maintained.
     """
     part = None
     if handover and request and request.operators and request.partitions:

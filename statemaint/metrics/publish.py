@@ -154,7 +154,7 @@ class Gateway:
             for group in groups
             if (labels := group["labels"]).keys() == {"job", "query"}
         }
-        ours = {named.origin, named.former or named.origin}
+        ours = _ours(named)
         present = {
             labels["query"]
             for labels in found

@@ -294,11 +294,6 @@ class BoardQuery:
         """Whether it has no data while nothing is wrong."""
         return "ALERTS_FOR_STATE" in self.expr or self.ref == "Failed runs"
 
-    @property
-    def of_exporter(self) -> bool:
-        """Whether it has no data without an exporter."""
-        return "statemaint_exporter_" in self.expr
-
     def chosen(self, query: str = ".*") -> str:
         """Returns the expression with a value for the variable `query`, and all of the others."""
         return _VARIABLE.sub(lambda name: query if name[1] == "query" else ".*", self.expr)
@@ -310,9 +305,16 @@ def board_queries(folder: Path) -> tuple[BoardQuery, ...]:
 
 
 def silent_queries(folder: Path, prometheus: str) -> tuple[BoardQuery, ...]:
-    """Returns the dashboards' queries for which a Prometheus of healthy queries has no data."""
-    queries = [one for one in board_queries(folder) if not one.only_in_trouble | one.of_exporter]
-    return tuple(one for one in queries if not instant_query(prometheus, one.chosen()))
+    """Returns the dashboards' queries for which a Prometheus of healthy queries has no data.
+
+    Without those that have none without an exporter.
+    """
+    return tuple(
+        query
+        for query in board_queries(folder)
+        if not query.only_in_trouble and "statemaint_exporter_" not in query.expr
+        if not instant_query(prometheus, query.chosen())
+    )
 
 
 def _of(board: dict[str, Any]) -> Iterator[BoardQuery]:

@@ -112,7 +112,7 @@ def _succeed(
 def _metrics(places: Places, steps: Steps, gateway: str | None) -> None:
     title = "ask Prometheus every query of the dashboards"
     with steps.step(title if gateway else "read the metrics that were written"):
-        lines = show.served_metrics(gateway) if gateway else show.written_metrics(places.textfiles)
+        lines = show.metrics(gateway, places.textfiles)
         board = _ask_board(places, gateway) if gateway else "no Prometheus, no dashboards"
     steps.show("", f"Some of the metrics, from {gateway or places.textfiles}:")
     steps.show(*(f"  {line}" for line in lines), board)

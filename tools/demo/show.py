@@ -4,7 +4,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -31,35 +30,24 @@ _METRICS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
-    """A checkpoint in numbers: totals over its stores, and the shortest and longest chain."""
-
-    chains: tuple[int, int]
-    snapshots: int
-    files: int
-    bytes: int
+_SIZES = ("deltas to replay at a restart", "snapshots", "files under state/", "bytes under state/")
 
 
-def measure(checkpoint: Path) -> Size:
+def measure(checkpoint: Path) -> tuple[str, ...]:
+    """Returns the sizes of a checkpoint, in the order of `_SIZES`."""
     seen = scan_checkpoint(LocalStorage(checkpoint))
     files = [file.entry.size for store in seen.stores for file in store.files]
-    chains = [chain_length(store, seen.target) or 0 for store in seen.stores]
+    chains = {chain_length(store, seen.target) or 0 for store in seen.stores}
+    deltas = "-".join(map(str, sorted({min(chains), max(chains)})))
     snapshots = sum(len(store.versions.snapshots) for store in seen.stores)
-    return Size((min(chains), max(chains)), snapshots, len(files), sum(files))
+    return deltas, str(snapshots), str(len(files)), decimal(sum(files))
 
 
-def sizes(before: Size, after: Size) -> Table:
+def sizes(before: tuple[str, ...], after: tuple[str, ...]) -> Table:
     table = Table("", "before", "after", box=None, pad_edge=False, header_style="bold")
-    table.add_row("deltas to replay at a restart", _range(before.chains), _range(after.chains))
-    table.add_row("snapshots", str(before.snapshots), str(after.snapshots))
-    table.add_row("files under state/", str(before.files), str(after.files))
-    table.add_row("bytes under state/", decimal(before.bytes), decimal(after.bytes))
+    for row in zip(_SIZES, before, after, strict=True):
+        table.add_row(*row)
     return table
-
-
-def _range(pair: tuple[int, int]) -> str:
-    return str(pair[0]) if pair[0] == pair[1] else f"{pair[0]}-{pair[1]}"
 
 
 def tasks(instances: Sequence[TaskInstance]) -> Table:
@@ -78,13 +66,12 @@ def states(digests: Digests) -> Iterable[str]:
         yield f"  batch {batch}: {count} rows, equal before and after"
 
 
-def served_metrics(gateway: str) -> list[str]:
+def metrics(gateway: str | None, folder: Path) -> list[str]:
+    """Returns some metrics of a Pushgateway, or of the textfiles in a folder."""
+    if gateway is None:
+        return _chosen("".join(file.read_text() for file in sorted(folder.glob("*.prom"))))
     with urlopen(f"{gateway}/metrics", timeout=10) as answer:  # noqa: S310 -- our own server
         return _chosen(answer.read().decode())
-
-
-def written_metrics(folder: Path) -> list[str]:
-    return _chosen("".join(file.read_text() for file in sorted(folder.glob("*.prom"))))
 
 
 def _chosen(text: str) -> list[str]:

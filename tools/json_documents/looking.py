@@ -44,29 +44,25 @@ class ManyCheckpointsScanned(Part, lines="checkpoints"):
     )
 
 
-VersionsChecked = Annotated[
-    int,
-    "retained versions of which every file passed, counted for each store; with `--deep` "
-    "every file was decoded",
-]
-Versions = Annotated[int, "retained versions that were looked at, counted for each store"]
+class Verified(Part):
+    _judged: shared.Judged
+    healthy: bool = said("whether no finding is damage")
+    versions_checked: int = said(
+        "retained versions of which every file passed, counted for each store; with `--deep` "
+        "every file was decoded"
+    )
+    versions: int = said("retained versions that were looked at, counted for each store")
 
 
 class OneCheckpointVerified(Part, lines="findings"):
     _head: shared.Head
-    _judged: shared.Judged
-    healthy: bool = said("whether no finding is damage")
-    versions_checked: VersionsChecked
-    versions: Versions
+    _verified: Verified
     findings: shared.Findings
 
 
 class AVerificationAmongMany(Part):
     checkpoint: shared.Checkpoint
-    _judged: shared.Judged
-    healthy: bool = said("whether no finding is damage")
-    versions_checked: VersionsChecked
-    versions: Versions
+    _verified: Verified
     stores: int = said("the number of its stores")
     findings: shared.Findings
 

@@ -40,6 +40,7 @@ from statemaint.airflow.pages.fleet import Wanted, documents, export_csv, fleet,
 from statemaint.airflow.pages.query import QueryRecord, undo_button
 from statemaint.airflow.pages.render import FOLDER, render
 from statemaint.airflow.pages.sources import NoPlanError, UnknownQueryError, is_disabled, source_of
+from statemaint.airflow.pages.timeline import timelines
 from statemaint.airflow.plans import plan_csv, plan_json
 from statemaint.errors import ConfigError, StatemaintError, StorageError
 from statemaint.maintain import list_runs
@@ -230,7 +231,10 @@ def _partition(
     source, shared = source_of(dag_id, record.query, session), records.handover(session, record)
     unit = UnitId(operator, partition)
     plan = contents.plan_of_partition(source.open(), source.policy, unit, shared)
-    return _html("partition.html", **contents.of_partition(record, plan, unit))
+    suffix, stores = f"?query={quote(record.query, safe='')}", timelines(plan)
+    return _html(
+        "partition.html", record=record, unit=unit, plan=plan, stores=stores, suffix=suffix
+    )
 
 
 def _state(dag_id: str, session: SessionDep, query: Name = None) -> Response:

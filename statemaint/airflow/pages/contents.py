@@ -23,7 +23,6 @@ from statemaint.airflow.pages.activity import acknowledgements
 from statemaint.airflow.pages.fleet import fleet, row_of, totals
 from statemaint.airflow.pages.query import Acknowledgement, Details, QueryRecord
 from statemaint.airflow.pages.sources import CheckpointSource
-from statemaint.airflow.pages.timeline import timelines
 from statemaint.airflow.pages.trend import history
 from statemaint.errors import StorageError
 from statemaint.maintain.trend import read_trend
@@ -110,12 +109,6 @@ def of_query(
         "suffix": f"?query={quote(record.query, safe='')}",
         "now": now(),
     }
-
-
-def of_partition(record: QueryRecord, plan: Plan, unit: UnitId) -> Values:
-    suffix = f"?query={quote(record.query, safe='')}"
-    stores = timelines(plan)
-    return {"record": record, "unit": unit, "plan": plan, "stores": stores, "suffix": suffix}
 
 
 def looked_at_now(
