@@ -238,9 +238,7 @@ def restart_facts(plan: Plan, stores: Sequence[Store]) -> RunFacts:
     )
 
 
-def _sums(
-    report: Report, units: Sequence[Unit], replays: Sequence[Replay | None]
-) -> dict[str, int]:
+def _sums(report: Report, units: list[Unit], replays: list[Replay | None]) -> dict[str, int]:
     proofs = [store.attestation for store in report.stores]
     return {
         "partitions": len(units),

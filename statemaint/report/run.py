@@ -65,9 +65,7 @@ class Report(Displayed):
     seconds: float  # its duration
     dry_run: bool = False  # whether nothing was carried out
     peak_memory: int = 0  # of the process up to the end of the run, in bytes
-    requests: Mapping[str, int] = field(
-        default_factory=dict
-    )  # their number, by the storage's verbs
+    requests: Mapping[str, int] = field(default_factory=dict)  # to the storage, by its verbs
     emptied: Emptied = Emptied()  # what it deleted from the trash, which is in no other figure
 
     def _facts(self) -> Iterator[str]:

@@ -140,9 +140,7 @@ def _range(batches: Sequence[int]) -> str:
     return f"{batches[0]} to {batches[-1]}" if batches[1:] else str(batches[0])
 
 
-def _rewound(
-    plan: RecoveryPlan, batch: int, rewind: Rewind, batches: Sequence[int]
-) -> Iterator[Fact]:
+def _rewound(plan: RecoveryPlan, batch: int, rewind: Rewind, batches: list[int]) -> Iterator[Fact]:
     yield "goes back", f"from {_committed(rewind.newest, rewind.committed[0])}"
     yield "", f"to {_committed(batch, rewind.committed[1])}"
     for source, before, after in rewind.sources[:_MOST_SOURCES]:
@@ -173,9 +171,7 @@ def _records(before: str, after: str) -> int | None:
     """Returns the number of records between two offsets of Kafka; `None` if they are not such."""
     try:
         start, end = json.loads(before), json.loads(after)
-        pairs = [
-            (start[topic][number], end[topic][number]) for topic in end for number in end[topic]
-        ]
+        pairs = [(start[topic][part], end[topic][part]) for topic in end for part in end[topic]]
     except (ValueError, TypeError, KeyError, IndexError, RecursionError):
         return None
     known = all(type(one) is type(other) is int and 0 <= one <= other < _MOST_OFFSET

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from statemaint.errors import StatemaintError
+from statemaint.workers import nothing
 from tools.demo import processes
 from tools.demo.airflow_client import Client
 from tools.demo.processes import Process
@@ -88,7 +89,7 @@ class Airflow:
 
 
 @contextmanager
-def airflow(setup: Setup, *, progress: Progress = lambda _line: None) -> Iterator[Airflow]:
+def airflow(setup: Setup, *, progress: Progress = nothing) -> Iterator[Airflow]:
     """Runs an Airflow for the duration of a `with` block; see `start`.
 
     It is killed at the end: its programs take seconds to clean up data that is no longer needed.
@@ -99,9 +100,7 @@ def airflow(setup: Setup, *, progress: Progress = lambda _line: None) -> Iterato
         stop(setup.home, seconds=0.0)
 
 
-def start(
-    setup: Setup, *, port: int | None = None, progress: Progress = lambda _line: None
-) -> Airflow:
+def start(setup: Setup, *, port: int | None = None, progress: Progress = nothing) -> Airflow:
     """Starts an Airflow that runs until `stop`, and waits until all its parts are healthy.
 
     It listens on 127.0.0.1, by default on a free port. If it does not become healthy in time

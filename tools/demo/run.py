@@ -133,17 +133,15 @@ def _ask_board(places: Places, gateway: str) -> str:
 
 
 def _restart(places: Places, steps: Steps) -> None:
-    before = retained_batches(places.checkpoint)[-1]
+    before, jobs = retained_batches(places.checkpoint)[-1], (places.job, places.twin)
     with steps.step("restart the query, and its twin that was never maintained") as advance:
-        for job in (places.job, places.twin):
+        for job in jobs:
             run_hours(job, hours=[HOURS], seed=SEED, progress=advance)
         rows, twin_rows = output_rows(places.job), output_rows(places.twin)
         if rows != twin_rows:
             differ = f"{len(rows)} rows, {len(twin_rows)} in the twin"
             raise DisprovedError(f"the output differs: {differ}")
-        states, undisturbed = (
-            read_states(job / "checkpoint", advance) for job in (places.job, places.twin)
-        )
+        states, undisturbed = (read_states(job / "checkpoint", advance) for job in jobs)
         must_be_equal(states, undisturbed)
     batches = retained_batches(places.checkpoint)[-1] - before
     if batches < 2:  # noqa: PLR2004 -- the proof wants two

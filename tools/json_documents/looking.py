@@ -39,9 +39,7 @@ class AScanAmongMany(Part):
 class ManyCheckpointsScanned(Part, lines="checkpoints"):
     format: shared.Format
     folder: shared.Folder
-    checkpoints: list[AScanAmongMany | shared.CheckpointThatCouldNotBeRead] = said(
-        "each checkpoint below it"
-    )
+    checkpoints: list[AScanAmongMany | shared.Unread] = said("each checkpoint below it")
 
 
 class Verified(Part):
@@ -70,9 +68,7 @@ class AVerificationAmongMany(Part):
 class ManyCheckpointsVerified(Part, lines="checkpoints"):
     format: shared.Format
     folder: shared.Folder
-    checkpoints: list[AVerificationAmongMany | shared.CheckpointThatCouldNotBeRead] = said(
-        "each checkpoint below it"
-    )
+    checkpoints: list[AVerificationAmongMany | shared.Unread] = said("each checkpoint below it")
 
 
 class LongestChain(Part):
@@ -172,9 +168,7 @@ class ADiagnosisAmongMany(Part):
 class ManyCheckpointsDiagnosed(Part):
     format: shared.Format
     folder: shared.Folder
-    checkpoints: list[ADiagnosisAmongMany | shared.CheckpointThatCouldNotBeRead] = said(
-        "each checkpoint below it"
-    )
+    checkpoints: list[ADiagnosisAmongMany | shared.Unread] = said("each checkpoint below it")
 
 
 class DigestOfAStore(Part):

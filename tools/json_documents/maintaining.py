@@ -179,7 +179,7 @@ class ARunAmongMany(Part):
 class ManyCheckpointsMaintained(Part):
     format: shared.Format
     folder: str = said("the address of the folder or bucket, the queries file, or the addresses")
-    checkpoints: list[ARunAmongMany | shared.CheckpointThatCouldNotBeRead] = said("each checkpoint")
+    checkpoints: list[ARunAmongMany | shared.Unread] = said("each checkpoint")
 
 
 class TriedPolicy(Part):

@@ -29,9 +29,7 @@ DueReason = Annotated[str, Choice("reason of a snapshot", explained(reasons.Snap
 WithheldReason = Annotated[
     str, Choice("reason to withhold a snapshot", explained(reasons.WithheldReason))
 ]
-WriteReason = Annotated[
-    str, Choice("reason of a write", {reasons.SnapshotReason.REBUILT.value: ""})
-]
+WriteReason = Annotated[str, Choice("reason of a write", {reasons.SnapshotReason.REBUILT: ""})]
 RemoveReason = Annotated[str, Choice("reason of a removal", explained(recovery_plan.RemoveReason))]
 KeepReason = Annotated[str, Choice("reason to keep a file", explained(reasons.KeepReason))]
 # A rewritten key is counted, and is no change of the state.
@@ -132,6 +130,7 @@ class CheckpointThatCouldNotBeRead(Part):
     error: ReasonOfAFailure = said("why it could not be read")
 
 
+Unread = CheckpointThatCouldNotBeRead
 Folder = Annotated[str, "the address of the folder or bucket"]
 Path = Annotated[str, "of the file, relative to the checkpoint"]
 Fingerprint = Annotated[

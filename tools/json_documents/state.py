@@ -184,9 +184,7 @@ class FiguresAmongMany(Part):
 class ManyCheckpointsMeasured(Part):
     format: shared.Format
     folder: shared.Folder
-    checkpoints: list[FiguresAmongMany | shared.CheckpointThatCouldNotBeRead] = said(
-        "each checkpoint below it"
-    )
+    checkpoints: list[FiguresAmongMany | shared.Unread] = said("each checkpoint below it")
 
 
 class Problem(Part):

@@ -62,17 +62,11 @@ def progress(states: Counter[str], started: datetime | None, now: datetime) -> d
     return {"done": done, "total": total, "left": left}
 
 
-def _counts(
-    session: Session, runs: Collection[tuple[str, str]]
-) -> dict[tuple[str, str], Counter[str]]:
+def _counts(session: Session, runs: list[tuple[str, str]]) -> dict[tuple[str, str], Counter[str]]:
     task, counts = TaskInstance, dict[tuple[str, str], Counter[str]]()
-    if not runs:
-        return counts
-    selected = select(task.dag_id, task.run_id, task.state, func.count())
-    selected = selected.where(tuple_(task.dag_id, task.run_id).in_(runs))
-    for dag, run, state, count in session.execute(
-        selected.group_by(task.dag_id, task.run_id, task.state)
-    ):
+    by = (task.dag_id, task.run_id, task.state)
+    selected = select(*by, func.count()).where(tuple_(task.dag_id, task.run_id).in_(runs))
+    for dag, run, state, count in session.execute(selected.group_by(*by)) if runs else ():
         counts.setdefault((dag, run), Counter())[str(getattr(state, "value", state))] += count
     return counts
 

@@ -178,10 +178,8 @@ def _query(
         record, content, source=source, refused=refused, acknowledged=acknowledged
     )
     names = sorted({other.query for other in others} - {record.query})
-    runnable = [session.get(DagModel, dag) for dag in dags if dag not in refused]
-    paused = {
-        dag.dag_id: _may("PUT", dag.dag_id, user) for dag in runnable if dag and dag.is_paused
-    }
+    usable = [session.get(DagModel, dag) for dag in dags if dag not in refused]
+    paused = {dag.dag_id: _may("PUT", dag.dag_id, user) for dag in usable if dag and dag.is_paused}
     planned = records.runs_with_plans(session, dag_id)
     return _html(
         "query.html",
@@ -242,9 +240,7 @@ def _state(dag_id: str, session: SessionDep, query: Name = None) -> Response:
     return _json(scan_json(scan_checkpoint(source.open())))
 
 
-def _record(
-    dag_id: str, query: str | None, session: Session
-) -> tuple[QueryRecord, list[QueryRecord]]:
+def _record(dag_id: str, query: Name, session: Session) -> tuple[QueryRecord, list[QueryRecord]]:
     of_dag = records.records(session, {dag_id}, dag_id)
     requested = [record for record in of_dag if query in (None, record.query)]
     if not requested:

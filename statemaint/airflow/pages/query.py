@@ -181,14 +181,12 @@ def contact_link(contact: str) -> str:
 def advise(findings: Sequence[FindingRow], checkpoint: str) -> tuple[Advice, ...]:
     """Returns the findings by code, damage first, with the next command for each."""
     documents = [finding.model_dump() for finding in findings]
-    commands = {step["code"]: step["command"] for step in texts.steps(documents, checkpoint)}
+    steps = {step["code"]: step["command"] for step in texts.steps(documents, checkpoint)}
     codes: dict[str, list[FindingRow]] = {}
     for finding in sorted(findings, key=lambda finding: (not finding.damage, finding.code)):
         codes.setdefault(finding.code, []).append(finding)
     return tuple(
-        Advice(
-            code, of_code[0].damage, tuple(each.detail for each in of_code), commands.get(code, "")
-        )
+        Advice(code, of_code[0].damage, tuple(each.detail for each in of_code), steps.get(code, ""))
         for code, of_code in codes.items()
     )
 

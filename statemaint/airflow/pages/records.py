@@ -206,9 +206,7 @@ def chosen_queries(conf: Any) -> tuple[str, ...]:
     return tuple(map(str, named)) if isinstance(named, list) else ()
 
 
-def _figures(
-    session: Session, places: Iterable[_Place], dag: str | None
-) -> Mapping[tuple[str, ...], Any]:
+def _figures(session: Session, places: set[_Place], dag: str | None) -> dict[tuple[str, ...], Any]:
     """Returns the newest figures by DAG, group and query, of the last run that left any.
 
     Also the reasons of newest runs that looked at nothing, by these three and `FAILED`.

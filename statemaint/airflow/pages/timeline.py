@@ -108,9 +108,7 @@ def _timeline(whole: Plan, plan: StorePlan, most: int) -> StoreTimeline:
             for action in plan.actions
             if isinstance(action, Attest)
         ),
-        findings=tuple(
-            (finding.code.value, finding.detail, finding.damage) for finding in plan.findings
-        ),
+        findings=tuple((each.code.value, each.detail, each.damage) for each in plan.findings),
         left_out=len(files) - len(shown),
         withheld=tuple(map(str, by_reason(plan.withheld))),
     )
