@@ -111,8 +111,7 @@ def _sections() -> Iterator[str]:
 
 
 def _table(metrics: Iterable[Metric]) -> Iterator[str]:
-    yield "| metric | type | unit | labels | question |"
-    yield "|---|---|---|---|---|"
+    yield from ("| metric | type | unit | labels | question |", "|---|---|---|---|---|")
     for one in metrics:
         labels = ", ".join(f"`{label}`" for label in one.labels)
         yield f"| `{one.name}` | {one.kind} | {one.unit} | {labels} | {one.question} |"

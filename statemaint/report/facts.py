@@ -185,7 +185,6 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
     `every_unit` keeps every partition, and not only the worst. `task` is whether a task did the
     work; `plan` only reads the partitions without work.
     """
-    restart = restart_facts(report.plan, report.after)
     units = units_of(report.stores, report.forecast)
     replays = [replay_of(store.after, store.target) for store in report.stores]
     loads = [replay.change_files for replay in replays if replay]
@@ -197,14 +196,13 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
         "sizes": Spread.of([store.after.size for store in report.stores], SIZE_BOUNDS),
         "tasks": Spread.of([report.seconds] if task else [], TASK_BOUNDS),
     }
-    return RunFacts(
-        sums={**_sums(report, units, replays), **restart.sums},
+    facts = RunFacts(
+        sums=_sums(report, units, replays),
         highest={
             "chain": max(loads, default=0),
             "seconds": report.seconds,
             "memory": report.peak_memory,
             "verdict": report.verdict.rank,
-            **restart.highest,
         },
         counts=_counts(report),
         checkpoint=_by_code((*report.plan.findings, *report.emptied.findings)),
@@ -214,6 +212,7 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
         halted=tuple(sorted(halted)[:WORST]),
         units=tuple(units) if every_unit else (),
     )
+    return facts + restart_facts(report.plan, report.after)
 
 
 def restart_facts(plan: Plan, stores: Sequence[Store]) -> RunFacts:

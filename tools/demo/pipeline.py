@@ -59,11 +59,17 @@ def hourly_job(
     spark: SparkSession, root: Path, *, max_files_per_trigger: int | None = None
 ) -> DataStreamWriter:
     """Returns the job on `root`, ready for a trigger; by default all new files make one batch."""
-    read = partial(_read, spark, max_files_per_trigger=max_files_per_trigger)
-    orders = read(root / "input" / "orders", _ORDERS)
-    payments = read(root / "input" / "payments", _PAYMENTS)
+
+    def read(name: str, schema: str) -> DataFrame:
+        # The source's log contains absolute paths. By name only, a copied file counts as seen; for
+        # a pattern, unlike a directory, a restart does not require its last files to be below it.
+        reader = spark.readStream.schema(schema).option("fileNameOnly", "true")
+        if max_files_per_trigger is not None:
+            reader = reader.option("maxFilesPerTrigger", max_files_per_trigger)
+        return reader.json(str(root / "input" / name / "*.json"))
+
     return (
-        revenue(orders, payments)
+        revenue(read("orders", _ORDERS), read("payments", _PAYMENTS))
         .writeStream.outputMode("append")
         .foreachBatch(partial(_write_batch, output=root / "output"))
         .option("checkpointLocation", str(root / "checkpoint"))
@@ -91,17 +97,6 @@ def output_rows(root: Path) -> list[str]:
     """Returns all rows that the job has written below `root`, as sorted JSON lines."""
     files = (root / "output").glob("batch-*.json")
     return sorted(line for file in files for line in file.read_text().splitlines())
-
-
-def _read(
-    spark: SparkSession, directory: Path, schema: str, *, max_files_per_trigger: int | None
-) -> DataFrame:
-    # The source's log contains absolute paths. By name only, a copied file counts as seen; and for
-    # a pattern, unlike a directory, a restart does not require its last files to be below it.
-    reader = spark.readStream.schema(schema).option("fileNameOnly", "true")
-    if max_files_per_trigger is not None:
-        reader = reader.option("maxFilesPerTrigger", max_files_per_trigger)
-    return reader.json(str(directory / "*.json"))
 
 
 def _write_batch(rows: DataFrame, batch_id: int, *, output: Path) -> None:

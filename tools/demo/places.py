@@ -49,10 +49,4 @@ class Places:
         self.queries.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
 
     def setup(self, gateway: str | None) -> Setup:
-        return Setup(
-            home=self.airflow,
-            dags=PROJECT / "dags",
-            plugins=PROJECT / "plugins",
-            queries=self.queries,
-            gateway=gateway,
-        )
+        return Setup(self.airflow, PROJECT / "dags", PROJECT / "plugins", self.queries, gateway)

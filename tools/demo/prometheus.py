@@ -17,6 +17,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -125,7 +126,8 @@ def exporter(folder: Path, queries: Path, *, port: int | None = None, every: str
     port = port or processes.free_port()
     options = ["--queries", str(queries), "--host", "127.0.0.1", "--port", str(port)]
     command = [sys.executable, "-m", "statemaint", "exporter", *options, "--every", every]
-    return _start("statemaint-exporter", command, folder=folder, port=port, ready=_exports)
+    ready = partial(_answers, page="/metrics", text=b"statemaint_exporter_queries")
+    return _start("statemaint-exporter", command, folder=folder, port=port, ready=ready)
 
 
 def prometheus(  # noqa: PLR0913 -- each is a separate choice
@@ -140,16 +142,9 @@ def prometheus(  # noqa: PLR0913 -- each is a separate choice
 ) -> Server:
     """Starts a Prometheus that runs until `stop`, and waits until it has scraped every target.
 
-    Metrics that were in a Pushgateway before the call can therefore be queried right after it.
-
-    Args:
-        folder: the folder for all its files.
-        scrape: addresses of the Pushgateways, as in `Server.url`; they must be up.
-        rules: files with alerting or recording rules.
-        exporters: addresses of `statemaint exporter`, likewise.
-        alertmanagers: addresses of the Alertmanagers that receive firing alerts.
-        port: a free one by default.
-        every: the time between two scrapes, and between two evaluations.
+    Metrics that were in a Pushgateway before the call can therefore be queried right after it. The
+    Pushgateways to `scrape` and the exporters are addresses as in `Server.url`; they must be up.
+    `every` is the time between two scrapes, and between two evaluations of the files with rules.
     """
     jobs = {"pushgateway": scrape, "statemaint-exporter": exporters}
     settings = {
@@ -218,18 +213,10 @@ def _targets(urls: Sequence[str]) -> dict[str, list[str]]:
     return {"targets": [urllib.parse.urlsplit(url).netloc for url in urls]}
 
 
-def _answers(url: str) -> bool:
+def _answers(url: str, page: str = "/-/ready", text: bytes = b"") -> bool:
     try:
-        _get(f"{url}/-/ready")
+        return text in _get(f"{url}{page}")
     except OSError:  # refused, timed out, or "503 not yet": all of them are OSErrors
-        return False
-    return True
-
-
-def _exports(url: str) -> bool:
-    try:
-        return b"statemaint_exporter_queries" in _get(f"{url}/metrics")
-    except OSError:
         return False
 
 

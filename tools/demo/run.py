@@ -13,10 +13,10 @@ from statemaint.errors import StatemaintError
 from tools.demo import show
 from tools.demo.airflow import Airflow, airflow
 from tools.demo.airflow_client import TaskInstance
-from tools.demo.oracle import Digests, oracle_session, read_all, retained_batches
 from tools.demo.pipeline import output_rows, run_hours
 from tools.demo.places import AIRFLOW_PORT, ALERTS, DASHBOARDS, POLICY, QUERY, Places
 from tools.demo.prometheus import MissingPart, prometheus, pushgateway, silent_queries
+from tools.demo.session import Digests, oracle_session, read_all, retained_batches
 from tools.demo.show import Advance, Steps
 
 HOURS = 13

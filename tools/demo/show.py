@@ -16,7 +16,7 @@ from statemaint.planning import scan_checkpoint
 from statemaint.report.to_json import chain_length
 from statemaint.storage import LocalStorage
 from tools.demo.airflow_client import TaskInstance
-from tools.demo.oracle import Digests
+from tools.demo.session import Digests
 
 Advance = Callable[[object], None]
 _METRICS = (

@@ -50,8 +50,7 @@ def page() -> str:
 
 
 def _lists() -> Iterator[str]:
-    yield "| verb | document | list |"
-    yield "|---|---|---|"
+    yield from ("| verb | document | list |", "|---|---|---|")
     for verb in VERBS:
         for one in verb.documents:
             if one.lines:
@@ -79,8 +78,7 @@ def _tables(named: Iterable[Named]) -> Iterator[str]:
             yield from _fields(one)
         elif one.explained:
             yield f"### {_title(one)}\n"
-            yield "| value | meaning |"
-            yield "|---|---|"
+            yield from ("| value | meaning |", "|---|---|")
             yield from (f"| `{text}` | {meaning} |" for text, meaning in one.meanings.items())
             yield ""
 
@@ -88,8 +86,7 @@ def _tables(named: Iterable[Named]) -> Iterator[str]:
 def _fields(shape: kinds.JsonObject) -> Iterator[str]:
     if shape.about:
         yield shape.about + "\n"
-    yield "| field | type | meaning |"
-    yield "|---|---|---|"
+    yield from ("| field | type | meaning |", "|---|---|---|")
     yield from map(_row, shape.fields)
     yield ""
 

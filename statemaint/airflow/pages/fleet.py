@@ -45,9 +45,8 @@ class Unjudged(Enum):
     UNMAINTAINED = "Not maintained", "bad", 6
     NEVER = "Not looked at", "warn", Verdict.UNKNOWN.rank
 
-    @property
-    def mark(self) -> str:
-        return self.value[1]
+    def __init__(self, label: str, mark: str, rank: int) -> None:
+        self.label, self.mark, self.rank = label, mark, rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ class Judged:
 
     @property
     def label(self) -> str:
-        return self.state.value if isinstance(self.state, Verdict) else self.state.value[0]
+        return self.state.value if isinstance(self.state, Verdict) else self.state.label
 
     @property
     def mark(self) -> str:
@@ -67,8 +66,7 @@ class Judged:
 
     @property
     def rank(self) -> int:
-        # The worst has the lowest.
-        return -(self.state.rank if isinstance(self.state, Verdict) else self.state.value[2])
+        return -self.state.rank  # the worst has the lowest
 
 
 @dataclass(frozen=True, slots=True)

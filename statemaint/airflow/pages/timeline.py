@@ -36,10 +36,6 @@ class Stretch:
     files: tuple[File, ...]
 
     @property
-    def first(self) -> File:
-        return self.files[0]
-
-    @property
     def bytes(self) -> int:
         return sum(file.bytes or 0 for file in self.files)
 
