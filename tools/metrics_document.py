@@ -86,10 +86,9 @@ them all and sets the variables (`airflow.url`, `dashboard.grafanaUrl`, `alerts.
 
 
 def document() -> str:
-    per_partition = most_series(1) - most_series()
     head = _HEAD.format(
         query=most_series(),
-        partition=per_partition,
+        partition=most_series(1) - most_series(),
         task=sum(one.detail is Detail.TASK for one in METRICS),
         every=EVERY,
         ending=ENDING_SECONDS,

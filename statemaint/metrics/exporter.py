@@ -192,9 +192,7 @@ def serving(
 ) -> Iterator[int]:
     """Serves an exporter's page, before its first reading as well; yields the port."""
     try:
-        server, thread = start_http_server(
-            port, host, CollectorRegistry(), certfile=certificate, keyfile=key
-        )
+        server, thread = start_http_server(port, host, CollectorRegistry(), certificate, key)
     except OSError as error:
         raise ConfigError(f"{host}:{port}: {error.strerror or error}") from None
     server.set_app(app_of(exporter))

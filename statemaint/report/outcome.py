@@ -23,19 +23,15 @@ from statemaint.wording import Explained
 
 @dataclass(frozen=True, slots=True)
 class SnapshotWritten:
-    """A snapshot is in place; `attestation` is `None` when it was not read back.
-
-    `bytes` is 0 when another writer's file of that name already existed and proved to be equal;
-    `checksum` is Spark's checksum file, if the snapshot has one. `parts` are the shared files that
-    were written for it, `refers` the paths of all files that it refers to, with their sizes.
-    """
+    """A snapshot is in place."""
 
     action: WriteSnapshot
     entry: Entry
-    attestation: Attestation | None
-    bytes: int
-    checksum: Entry | None = None
-    parts: tuple[Entry, ...] = ()
+    attestation: Attestation | None  # `None` when it was not read back
+    bytes: int  # 0 when another writer's file of that name already existed and proved to be equal
+    checksum: Entry | None = None  # Spark's checksum file, if the snapshot has one
+    parts: tuple[Entry, ...] = ()  # the shared files that were written for it
+    # The paths of all files that it refers to, with their sizes.
     refers: Mapping[str, int] = field(default_factory=dict)
 
     @property

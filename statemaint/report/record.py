@@ -148,16 +148,12 @@ class LastVerification:
 
 @dataclass(frozen=True, slots=True)
 class LastSavepoint:
-    """The newest savepoint of the query, from which one would continue after `batch`.
+    """The newest savepoint of the query, from which one would continue after `batch`."""
 
-    `ended` is when it was made, or found to be of the newest batch still; `seconds` is how long it
-    took, from its first attempt on.
-    """
-
-    ended: float
+    ended: float  # when it was made, or found to be of the newest batch still
     batch: int
     bytes: int
-    seconds: float
+    seconds: float  # how long it took, from its first attempt on
 
 
 @dataclass(frozen=True, slots=True)

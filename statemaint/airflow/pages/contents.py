@@ -37,7 +37,6 @@ from statemaint.report.to_json import fields_json
 from statemaint.scan.handover import Handover
 from statemaint.storage import Storage
 
-Values = dict[str, Any]
 # The script loads the others afterwards: HTML of thousands of rows takes a second to make.
 FIRST_ROWS = 1_000
 
@@ -56,7 +55,7 @@ def of_fleet(
     editable: AbstractSet[str],
     *,
     whole: bool = False,
-) -> Values:
+) -> dict[str, Any]:
     """Returns the rows of queries, at first the worst; those of editable DAGs can be selected."""
     rows = fleet(records, now())
     held = acknowledgements(session, [row.record.dag for row in rows if row.attention], now())
@@ -80,7 +79,7 @@ def of_query(
     source: CheckpointSource | None,
     refused: Mapping[str, str],
     acknowledged: Acknowledgement | None = None,
-) -> Values:
+) -> dict[str, Any]:
     policy, contact = (source.policy, source.contact) if source else (PRESETS["safe"], "")
     row, saved = row_of(record, now()), known.savepoint
     if record.invalid is not None:

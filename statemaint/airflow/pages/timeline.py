@@ -14,6 +14,8 @@ from statemaint.wording import counted
 # A partition may have a hundred thousand files; a page with all of them is useless.
 MOST_FILES = 2_000
 _STATE = ("delta", "snapshot")
+_OF_VERSIONS: dict[type, str] = {Delta: "delta", Snapshot: "snapshot", ChecksumFile: "checksum"}
+_OF_NONE: dict[type, str] = {SstFile: "SST", TempFile: "temporary"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,20 +161,9 @@ def _files(plan: StorePlan) -> Iterator[File]:
 
 
 def _file(entry: Entry, fate: str, why: str) -> File:
-    version: int | None = None
-    match classify_any(entry):
-        case Delta(version=version):
-            kind = "delta"
-        case Snapshot(version=version):
-            kind = "snapshot"
-        case ChecksumFile(version=version):
-            kind = "checksum"
-        case SstFile():
-            kind = "SST"
-        case TempFile():
-            kind = "temporary"
-        case _:
-            kind = "other"
+    known = classify_any(entry)
+    version = known.version if isinstance(known, Delta | Snapshot | ChecksumFile) else None
+    kind = (_OF_VERSIONS | _OF_NONE).get(type(known), "other")
     return File(version, entry.name, kind, entry.size, entry.modified, fate, why)
 
 
