@@ -14,14 +14,7 @@ from statemaint.maintain import maintain
 from statemaint.metrics import publish
 from statemaint.metrics.families import families
 from statemaint.metrics.options import GatewayAuth, Targets
-from statemaint.metrics.publish import (
-    Gateway,
-    credentials_from,
-    publish_record,
-    publish_waiting,
-    within,
-    write_textfile,
-)
+from statemaint.metrics.publish import Gateway, publish_record, publish_waiting, write_textfile
 from statemaint.report.record import Cause, LastRun, Record, next_record
 from tests.support.metrics import ORIGIN, TIGHT, ended, maintained, named, neglected, series_of
 from tests.support.planted import plant, secret
@@ -123,7 +116,7 @@ def test_what_the_work_raises_is_raised() -> None:
         raise OSError("refused")
 
     with pytest.raises(OSError, match="refused"):
-        within(5, fail)
+        publish.within(5, fail)
 
 
 def test_a_wait_for_a_lease_is_pushed_alone() -> None:
@@ -164,8 +157,8 @@ def test_each_kind_of_credentials_reaches_the_pushgateway_and_nothing_else(
 
 
 def test_the_environments_user_is_used_where_nothing_else_is_given() -> None:
-    assert credentials_from({}) is None
-    assert credentials_from({publish.USER_VARIABLE: "me"}) == ("me", "")
+    assert publish.credentials_from({}) is None
+    assert publish.credentials_from({publish.USER_VARIABLE: "me"}) == ("me", "")
 
 
 @pytest.mark.parametrize("content", ["", "two\nlines"])
