@@ -79,7 +79,6 @@ class NotExclusiveError(UnsupportedError):
 
     @property
     def detail(self) -> str:
-        """Returns the error without the address."""
         what = "two writers can both create the same file, so two maintainers could run at once"
         return f"{what}, and nothing is written or deleted{self.why and ': '}{self.why}"
 
@@ -128,7 +127,6 @@ class CodecError(CheckpointError):
         return f"{where}{self.detail} (at byte {self.offset})"
 
     def at(self, path: str) -> "CodecError":
-        """Returns the same error with the path of the file."""
         return type(self)(self.detail, offset=self.offset, path=path)
 
 
@@ -264,8 +262,7 @@ class LeaseHeldError(StatemaintError):
         self, root: str, owner: str, run: str, until: float, *, ended: bool = False
     ) -> None:
         super().__init__(root, owner, run, until)
-        self.root, self.owner, self.run, self.until = root, owner, run, until
-        self.ended = ended
+        self.root, self.owner, self.run, self.until, self.ended = root, owner, run, until, ended
 
     def __str__(self) -> str:
         run = f" (run {self.run})" if self.run else ""

@@ -59,18 +59,17 @@ class Explained(StrEnum):
 
 
 def shortened(text: object, most: int = 60) -> str:
-    """Returns a printable text that is cut at its end."""
     shown = printable(str(text))
     return shown if len(shown) <= most else f"{shown[: most - 3]}..."
 
 
-def quoted(address: str, most: int = 40) -> str:
+def quoted(address: str) -> str:
     """Returns an address in quotes; of a long one its end."""
     shown = printable(address)
-    return f"'{shown}'" if len(shown) <= most else f"'...{shown[3 - most :]}'"
+    return f"'{shown}'" if len(shown) <= _LONG else f"'...{shown[3 - _LONG :]}'"
 
 
-_ROWS, _WIDEST = 20, 200
+_LONG, _ROWS, _WIDEST = 40, 20, 200
 
 
 class Displayed(ABC):

@@ -18,18 +18,11 @@ and `stats` also take a folder or bucket of many checkpoints.
 
 
 def reference() -> str:
-    """Returns the document: the program's help, then each verb's."""
-    pieces = [_HEAD, _block(program, "statemaint")]
+    pieces, context = [_HEAD, _block(program, "statemaint")], click.Context(program)
     for verb in VERBS:
-        pieces += [f"## {verb}\n", _block(_verb(verb), f"statemaint {verb}")]
+        command = program.get_command(context, verb) or program
+        pieces += [f"## {verb}\n", _block(command, f"statemaint {verb}")]
     return "\n".join(pieces)
-
-
-def _verb(name: str) -> click.Command:
-    command = program.get_command(click.Context(program), name)
-    if command is None:
-        raise LookupError(name)
-    return command
 
 
 def _block(command: click.Command, path: str) -> str:

@@ -86,11 +86,9 @@ them all and sets the variables (`airflow.url`, `dashboard.grafanaUrl`, `alerts.
 
 
 def document() -> str:
-    """Returns the text of docs/metrics.md."""
-    per_partition = most_series(1) - most_series()
     head = _HEAD.format(
         query=most_series(),
-        partition=per_partition,
+        partition=most_series(1) - most_series(),
         task=sum(one.detail is Detail.TASK for one in METRICS),
         every=EVERY,
         ending=ENDING_SECONDS,
@@ -112,8 +110,7 @@ def _sections() -> Iterator[str]:
 
 
 def _table(metrics: Iterable[Metric]) -> Iterator[str]:
-    yield "| metric | type | unit | labels | question |"
-    yield "|---|---|---|---|---|"
+    yield from ("| metric | type | unit | labels | question |", "|---|---|---|---|---|")
     for one in metrics:
         labels = ", ".join(f"`{label}`" for label in one.labels)
         yield f"| `{one.name}` | {one.kind} | {one.unit} | {labels} | {one.question} |"

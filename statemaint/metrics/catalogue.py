@@ -57,7 +57,6 @@ class Metric:
 
     @cached_property
     def full(self) -> str:
-        """Returns its name in Prometheus."""
         return PREFIX + self.name
 
     @cached_property

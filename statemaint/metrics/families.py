@@ -15,16 +15,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.samples import Sample
 
-from statemaint.metrics.catalogue import (
-    BY_NAME,
-    MOST_PROBLEMS,
-    MOST_VERBS,
-    PARTITION,
-    RUN,
-    STATE,
-    TOTALS,
-    Metric,
-)
+from statemaint.metrics import catalogue
 from statemaint.metrics.options import Named
 from statemaint.model.findings import FindingCode
 from statemaint.plan.reasons import DeleteReason, WithheldReason
@@ -41,7 +32,7 @@ def family(
     name: str, common: Mapping[str, str], values: Iterable[tuple[Mapping[str, str], Value]]
 ) -> Family:
     """Returns the family of a metric of the catalogue; `common` are labels of all its series."""
-    metric = BY_NAME[name]
+    metric = catalogue.BY_NAME[name]
     full, made = metric.full, Family(metric.base, metric.question, metric.kind)
     made.samples = [
         Sample(full, {**common, **labels}, math.nan if value is None else float(value))
@@ -62,11 +53,9 @@ def families(named: Named, record: Record) -> Iterator[Family]:
     yield many("build_info", "version", {named.version: 1})
     yield from about(named)
     yield from _run(one, many, record)
-    if record.verdicts:
-        labels = (
-            {"verdict": verdict, "looked": looked} for looked, verdict in record.verdicts.items()
-        )
-        yield family("verdict", common, [(labelled, 1) for labelled in labels])
+    if verdicts := record.verdicts.items():
+        rows = [({"verdict": verdict, "looked": looked}, 1) for looked, verdict in verdicts]
+        yield family("verdict", common, rows)
     if record.last:
         failed = [({"cause": why}, why in record.last.failed) for why in Cause]
         yield family("last_run_failed", {**common, "storage": named.storage}, failed)
@@ -101,7 +90,7 @@ def problem_families(
     """Yields the families of mistakes: the file, the line and the entry of each, if it has one."""
     yield family("exporter_problems", labels, [({}, len(problems))])
     places = []
-    for file, line, query in [*dict.fromkeys(problems)][:MOST_PROBLEMS]:
+    for file, line, query in [*dict.fromkeys(problems)][: catalogue.MOST_PROBLEMS]:
         place = {"file": file, "line": str(line) if line else "", "query": query}
         places.append(({name: value for name, value in place.items() if value}, 1))
     yield family("configuration_problem", labels, places)
@@ -149,7 +138,7 @@ def _run(one: _One, many: _Many, record: Record) -> Iterator[Family]:
 
 
 def _done(one: _One, many: _Many, done: RunFacts) -> Iterator[Family]:
-    yield from _sums(one, RUN, done.sums)
+    yield from _sums(one, catalogue.RUN, done.sums)
     yield one("last_run_duration_seconds", done.highest.get("seconds"))
     yield one("last_run_peak_memory_bytes", done.highest.get("memory"))
     deleted = done.counts.get("deleted", {})
@@ -158,11 +147,9 @@ def _done(one: _One, many: _Many, done: RunFacts) -> Iterator[Family]:
 
 
 def _totals(one: _One, many: _Many, totals: Mapping[str, int]) -> Iterator[Family]:
-    yield from _sums(one, TOTALS, totals)
-    results = ("succeeded", "failed")
-    yield many(
-        "runs_total", "result", {result: totals.get(f"runs/{result}", 0) for result in results}
-    )
+    yield from _sums(one, catalogue.TOTALS, totals)
+    results = {result: totals.get(f"runs/{result}", 0) for result in ("succeeded", "failed")}
+    yield many("runs_total", "result", results)
     prefix = "requests/"
     requests = {key.removeprefix(prefix): n for key, n in totals.items() if key.startswith(prefix)}
     yield many("storage_requests_total", "verb", _verbs(requests))
@@ -170,7 +157,7 @@ def _totals(one: _One, many: _Many, totals: Mapping[str, int]) -> Iterator[Famil
 
 def _facts(one: _One, many: _Many, named: Named, facts: RunFacts) -> Iterator[Family]:
     highest, counts = facts.highest, facts.counts
-    yield from _sums(one, STATE, facts.sums)
+    yield from _sums(one, catalogue.STATE, facts.sums)
     yield one("restart_seconds", facts.restart)
     yield one("restart_limit_seconds", highest.get("restart_limit", 0))
     yield one("chain_length_max", highest.get("chain", 0))
@@ -187,11 +174,13 @@ def _facts(one: _One, many: _Many, named: Named, facts: RunFacts) -> Iterator[Fa
     yield _spread("store_size_bytes", named.labels, sizes, SIZE_BOUNDS)
     yield from _worst(named.labels, facts)
     if named.every_unit:
-        for metric in PARTITION:
+        for metric in catalogue.PARTITION:
             yield _of_units(metric.name, named.labels, facts.units, metric.fact)
 
 
-def _sums(one: _One, metrics: Iterable[Metric], sums: Mapping[str, float]) -> Iterator[Family]:
+def _sums(
+    one: _One, metrics: Iterable[catalogue.Metric], sums: Mapping[str, float]
+) -> Iterator[Family]:
     for metric in metrics:
         if metric.fact:
             yield one(metric.name, sums.get(metric.fact, 0))
@@ -206,7 +195,7 @@ def _worst(common: Mapping[str, str], facts: RunFacts) -> Iterator[Family]:
     none = [({"operator": "", "partition": "", "store": ""}, 0)]
     yield family("halted_store", common, halted or none)
     for name in ("restart_seconds", "chain_length", "bytes"):
-        fact = BY_NAME[f"partition_{name}"].fact
+        fact = catalogue.BY_NAME[f"partition_{name}"].fact
         yield _of_units(f"worst_partition_{name}", common, facts.worst, fact)
 
 
@@ -222,7 +211,7 @@ def _spread(
     name: str, common: Mapping[str, str], spread: Spread | None, bounds: tuple[float, ...]
 ) -> Family:
     spread = spread or Spread.of((), bounds)
-    metric, labels = BY_NAME[name], dict(common)
+    metric, labels = catalogue.BY_NAME[name], dict(common)
     bucket, made = f"{metric.full}_bucket", Family(metric.full, metric.question, metric.kind)
     made.samples = [
         *(
@@ -243,8 +232,8 @@ def _les(bounds: tuple[float, ...]) -> tuple[str, ...]:
 def _verbs(counts: Mapping[str, int]) -> dict[str, Value]:
     """Returns counts by verb, up to the bound; `list` is always present."""
     by_verb: dict[str, Value] = dict(sorted({"list": 0, **counts}.items()))
-    if len(by_verb) <= MOST_VERBS:
+    if len(by_verb) <= catalogue.MOST_VERBS:
         return by_verb
-    kept = [*by_verb][: MOST_VERBS - 1]
+    kept = [*by_verb][: catalogue.MOST_VERBS - 1]
     other = sum(count or 0 for verb, count in by_verb.items() if verb not in kept)
     return {**{verb: by_verb[verb] for verb in kept}, "other": other}

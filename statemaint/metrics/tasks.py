@@ -14,11 +14,9 @@ from threading import Event, Lock, Thread
 
 from prometheus_client.metrics_core import Metric as Family
 
+from statemaint.metrics import publish
 from statemaint.metrics.families import family
 from statemaint.metrics.options import Named, Targets
-from statemaint.metrics.publish import ERRORS, Credentials, gateway_of
-from statemaint.metrics.push import WAITING_SECONDS
-from statemaint.metrics.textfile import remove_task_textfiles, write_task_textfile
 from statemaint.plan.actions import Plan
 from statemaint.progress import STORE, watched
 from statemaint.report.outcome import Deleted, Outcome, SnapshotWritten
@@ -104,7 +102,7 @@ class Task:
     of: Named
     name: str  # its verb and index or part, such as `maintain-3` or `verify-0`
     targets: Targets
-    credentials: Credentials = None  # as for `publish_record`
+    credentials: publish.Credentials = None  # as for `publish_record`
     retries: int = 0  # its earlier attempts
     earlier: Sequence[str] = ()  # the tasks of earlier runs, whose groups are deleted first
 
@@ -154,7 +152,7 @@ class _Reporter:
             return
         self._state, self._times = state, {**self._times, "ended_timestamp_seconds": self._clock()}
         self._ended.set()
-        most = WAITING_SECONDS if self._lost else ENDING_SECONDS
+        most = publish.WAITING_SECONDS if self._lost else ENDING_SECONDS
         self._thread.join(most + _EACH_SECONDS * len(self._tasks))
         if self._thread.is_alive():
             _log.warning("the end of %s is not published: no answer in time", self._name)
@@ -170,15 +168,15 @@ class _Reporter:
                 return
             self._ended.wait(EVERY)
 
-    def _all(self, publish: Callable[[Task, Progress], None]) -> None:
+    def _all(self, work: Callable[[Task, Progress], None]) -> None:
         """Does something for each task; a destination that fails is left out of this round."""
         failed = set[Targets]()
         for task, progress in self._tasks:
             if task.targets in failed:
                 continue
             try:
-                publish(task, progress)
-            except ERRORS as error:
+                work(task, progress)
+            except publish.ERRORS as error:
                 failed.add(task.targets)
                 self._lost += 1
                 if self._lost == 1:
@@ -190,16 +188,16 @@ class _Reporter:
         figures = {**self._times, "retries": float(task.retries), **progress.seen()}
         group, made = {**task.of.group, "task": task.name}, [*task_families(task, state, figures)]
         if task.targets.textfile:
-            write_task_textfile(task.targets.textfile, group, made)
+            publish.write_task_textfile(task.targets.textfile, group, made)
         if task.targets.gateway:
-            gateway_of(task.targets, task.credentials).replace(group, made)
+            publish.gateway_of(task.targets, task.credentials).replace(group, made)
 
     def _forget(self, task: Task, _: Progress) -> None:
         if task.earlier and task.targets.textfile:
             verb = task.name.rpartition("-")[0]
-            remove_task_textfiles(task.targets.textfile, task.of, verb)
+            publish.remove_task_textfiles(task.targets.textfile, task.of, verb)
         if task.targets.gateway:
-            gateway = gateway_of(task.targets, task.credentials)
+            gateway = publish.gateway_of(task.targets, task.credentials)
             for name in task.earlier:
                 gateway.replace({**task.of.group, "task": name}, [])
 

@@ -39,30 +39,20 @@ TASK_BOUNDS = (1, 5, 15, 60, 300, 900, 3600, 14400)
 
 
 class Unit(NamedTuple):
-    """One partition with all its stores.
-
-    Attributes:
-        chain: the most deltas that a restart replays in one of its stores; `None` when the target
-            does not load in one of them.
-        replay_files: the files that a restart reads; `replay_bytes` their size.
-        reclaimable: the bytes that a later run deletes.
-        damage: the number of findings that are damage; `notices` that of the others.
-        seconds: the forecast time in which one slot loads it.
-        halted: the number of its halted stores.
-    """
+    """One partition with all its stores."""
 
     operator: int
     partition: int
-    chain: int | None
+    chain: int | None  # the most deltas that a restart replays in a store; `None` if one fails
     files: int
     bytes: int
-    replay_files: int
+    replay_files: int  # that a restart reads
     replay_bytes: int
-    reclaimable: int
-    damage: int
-    notices: int
-    seconds: float = 0.0
-    halted: int = 0
+    reclaimable: int  # the bytes that a later run deletes
+    damage: int  # the number of findings that are damage
+    notices: int  # that of the others
+    seconds: float = 0.0  # the forecast time in which one slot loads it
+    halted: int = 0  # the number of its halted stores
 
     @property
     def id(self) -> UnitId:
@@ -95,31 +85,24 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """The facts of some partitions after a run.
+    """The facts of some partitions after a run, by name.
 
-    Attributes:
-        sums: counts and sizes that add up, by name.
-        highest: values of which the highest counts, by name.
-        counts: counts that add up, by name and label: `outcomes`, `findings`, `deleted`,
-            `requests`, `withheld`.
-        checkpoint: the findings of the checkpoint as a whole, by code: several tasks find the same.
-        spreads: distributions over the bounds of this module, by name: `chains`, `sizes`, `tasks`.
-        snapshot: when the newest snapshot of the store without a recent one was stored; 0 if a
-            store has none, `None` without stores.
-        worst: the partitions whose restart takes longest, the slowest first.
-        halted: the first halted stores, each as operator, partition and name.
-        units: every partition, if requested.
+    `snapshot` is when the newest snapshot of the store without a recent one was stored; 0 if a
+    store has none, `None` without stores.
     """
 
-    sums: Mapping[str, int] = field(default_factory=dict)
-    highest: Mapping[str, float] = field(default_factory=dict)
+    sums: Mapping[str, int] = field(default_factory=dict)  # counts and sizes that add up
+    highest: Mapping[str, float] = field(default_factory=dict)  # of which the highest counts
+    # `outcomes`, `findings`, `deleted`, `requests` and `withheld`, by label; they add up.
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    # The findings of the checkpoint as a whole, by code: several tasks find the same.
     checkpoint: Mapping[str, int] = field(default_factory=dict)
+    # Over the bounds of this module: `chains`, `sizes`, `tasks`.
     spreads: Mapping[str, Spread] = field(default_factory=dict)
     snapshot: float | None = None
-    worst: tuple[Unit, ...] = ()
-    halted: tuple[tuple[int, int, str], ...] = ()
-    units: tuple[Unit, ...] = ()
+    worst: tuple[Unit, ...] = ()  # those whose restart takes longest, the slowest first
+    halted: tuple[tuple[int, int, str], ...] = ()  # the first: operator, partition and name
+    units: tuple[Unit, ...] = ()  # every partition, if requested
 
     def __add__(self, other: "RunFacts") -> "RunFacts":
         """Returns the facts of both, which have no partition in common."""
@@ -179,11 +162,7 @@ class RunFacts:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "RunFacts":
-        """Returns the facts that `to_json` encoded.
-
-        Raises:
-            TypeError, ValueError: when these are the facts of another build.
-        """
+        """Returns what `to_json` encoded; a `TypeError` or `ValueError` if another build did."""
         missing = {"replay_files": 0, "damage": 0, "notices": 0}
         units = {
             name: tuple(
@@ -191,11 +170,8 @@ class RunFacts:
             )
             for name in ("worst", "units")
         }
-        spreads = {
-            name: Spread(tuple(counts), total)
-            for name, (counts, total) in fields["spreads"].items()
-        }
-        halted = tuple(tuple(store) for store in fields["halted"])
+        spreads = {name: Spread(tuple(n), total) for name, (n, total) in fields["spreads"].items()}
+        halted = tuple(map(tuple, fields["halted"]))
         return cls(**{**fields, **units, "spreads": spreads, "halted": halted})
 
 
@@ -209,36 +185,34 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
     `every_unit` keeps every partition, and not only the worst. `task` is whether a task did the
     work; `plan` only reads the partitions without work.
     """
-    restart = restart_facts(report.plan, report.after)
     units = units_of(report.stores, report.forecast)
     replays = [replay_of(store.after, store.target) for store in report.stores]
     loads = [replay.change_files for replay in replays if replay]
     stored = [_snapshot(store.after) for store in report.stores]
-    halted = [store.after.id for store in report.stores if store.state is StoreOutcome.HALTED]
+    stopped = [store.after.id for store in report.stores if store.state is StoreOutcome.HALTED]
+    halted = [(store.operator, store.partition, store.store) for store in stopped]
     spreads = {
         "chains": Spread.of(loads, CHAIN_BOUNDS),
         "sizes": Spread.of([store.after.size for store in report.stores], SIZE_BOUNDS),
         "tasks": Spread.of([report.seconds] if task else [], TASK_BOUNDS),
     }
-    return RunFacts(
-        sums={**_sums(report, units, replays), **restart.sums},
+    facts = RunFacts(
+        sums=_sums(report, units, replays),
         highest={
             "chain": max(loads, default=0),
             "seconds": report.seconds,
             "memory": report.peak_memory,
             "verdict": report.verdict.rank,
-            **restart.highest,
         },
         counts=_counts(report),
         checkpoint=_by_code((*report.plan.findings, *report.emptied.findings)),
         spreads=spreads,
         snapshot=min(stored, default=None),
         worst=_worst(units),
-        halted=tuple(
-            sorted((store.operator, store.partition, store.store) for store in halted)[:WORST]
-        ),
+        halted=tuple(sorted(halted)[:WORST]),
         units=tuple(units) if every_unit else (),
     )
+    return facts + restart_facts(report.plan, report.after)
 
 
 def restart_facts(plan: Plan, stores: Sequence[Store]) -> RunFacts:
@@ -263,9 +237,7 @@ def restart_facts(plan: Plan, stores: Sequence[Store]) -> RunFacts:
     )
 
 
-def _sums(
-    report: Report, units: Sequence[Unit], replays: Sequence[Replay | None]
-) -> dict[str, int]:
+def _sums(report: Report, units: list[Unit], replays: list[Replay | None]) -> dict[str, int]:
     proofs = [store.attestation for store in report.stores]
     return {
         "partitions": len(units),

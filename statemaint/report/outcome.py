@@ -23,19 +23,15 @@ from statemaint.wording import Explained
 
 @dataclass(frozen=True, slots=True)
 class SnapshotWritten:
-    """A snapshot is in place; `attestation` is `None` when it was not read back.
-
-    `bytes` is 0 when another writer's file of that name already existed and proved to be equal;
-    `checksum` is Spark's checksum file, if the snapshot has one. `parts` are the shared files that
-    were written for it, `refers` the paths of all files that it refers to, with their sizes.
-    """
+    """A snapshot is in place."""
 
     action: WriteSnapshot
     entry: Entry
-    attestation: Attestation | None
-    bytes: int
-    checksum: Entry | None = None
-    parts: tuple[Entry, ...] = ()
+    attestation: Attestation | None  # `None` when it was not read back
+    bytes: int  # 0 when another writer's file of that name already existed and proved to be equal
+    checksum: Entry | None = None  # Spark's checksum file, if the snapshot has one
+    parts: tuple[Entry, ...] = ()  # the shared files that were written for it
+    # The paths of all files that it refers to, with their sizes.
     refers: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -116,26 +112,17 @@ class EarlierDeeds:
 
 @dataclass(frozen=True, slots=True)
 class StoreReport:
-    """One store after a run.
-
-    Attributes:
-        before: the store as the run found it; `after` as the run left it.
-        outcomes: its outcomes, in order.
-        target: the run's target version.
-        reclaimable: bytes that a later run will delete, once a snapshot is old enough.
-        withheld: the due snapshots that were not written.
-        earlier: what lost attempts at the run did.
-    """
+    """One store, as a run found it and left it."""
 
     before: Store
     after: Store
     state: StoreOutcome
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[Outcome, ...]  # in order
     findings: tuple[Finding, ...]
-    target: int | None
-    reclaimable: int = 0
-    withheld: tuple[Withheld, ...] = ()
-    earlier: EarlierDeeds = field(default_factory=EarlierDeeds)
+    target: int | None  # the run's target version
+    reclaimable: int = 0  # bytes that a later run will delete, once a snapshot is old enough
+    withheld: tuple[Withheld, ...] = ()  # the due snapshots that were not written
+    earlier: EarlierDeeds = field(default_factory=EarlierDeeds)  # what lost attempts did
 
     @property
     def stores(self) -> tuple[Store, Store]:
@@ -196,9 +183,8 @@ def summarize(plan: StorePlan, outcomes: Iterable[Outcome], target: int | None) 
 def _after_all(store: Store, outcomes: Iterable[Outcome]) -> Store:
     for deleting, group in groupby(outcomes, lambda outcome: isinstance(outcome, Deleted)):
         if deleting:  # in one pass, however many there are
-            store = _without(
-                store, {outcome.action.entry for outcome in group if isinstance(outcome, Deleted)}
-            )
+            deleted = {each.action.entry for each in group if isinstance(each, Deleted)}
+            store = _without(store, deleted)
         else:
             store = reduce(_after, group, store)
     return store
@@ -241,11 +227,10 @@ def _without(store: Store, deleted: set[Entry]) -> Store:
 
 
 def _state(outcomes: tuple[Outcome, ...]) -> StoreOutcome:
-    if any(isinstance(outcome, Halted) for outcome in outcomes):
+    kinds = set(map(type, outcomes))
+    if Halted in kinds:
         return StoreOutcome.HALTED
-    if any(isinstance(outcome, Skipped) for outcome in outcomes):
-        return StoreOutcome.SKIPPED
-    return StoreOutcome.DONE
+    return StoreOutcome.SKIPPED if Skipped in kinds else StoreOutcome.DONE
 
 
 def _not_reached(plan: StorePlan, outcomes: tuple[Outcome, ...]) -> Iterator[Withheld]:

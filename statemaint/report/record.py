@@ -9,13 +9,7 @@ from enum import StrEnum, unique
 from operator import add
 from typing import Any
 
-from statemaint.errors import (
-    CheckpointError,
-    LeaseHeldError,
-    LeaseLostError,
-    StatemaintError,
-    StorageError,
-)
+from statemaint import errors
 from statemaint.model.findings import OF_STORAGE, Finding, FindingCode
 from statemaint.model.verdict import Looked, Verdict, worst
 from statemaint.report.facts import RunFacts, facts_of_emptied, merged, total
@@ -39,31 +33,20 @@ _EXIT_CODES = {Cause.PLAN: 1, Cause.TASK: 1, Cause.STORAGE: 5, Cause.DAMAGE: 3, 
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """The end of a run.
-
-    Attributes:
-        ended: when it ended, in seconds since the epoch by the storage's clock.
-        failed: every cause of its failure; empty for a run that succeeded.
-        silent: the number of tasks that gave no report.
-        storage_errors: the number of tasks, the plan included, whose storage failed.
-        committed: the newest committed batch.
-        lag: versions between the newest snapshot and the target, at worst.
-        facts: the findings and the work; `None` when the plan failed before it read the stores.
-        work: what a repair, a rollback or an undo did, which takes no figures of the stores.
-        trash_files: the number of files in the trash, of `trash_bytes`; `None` when not listed.
-    """
+    """The end of a run."""
 
     run: str
-    ended: float
-    failed: tuple[Cause, ...] = ()
-    silent: int = 0
+    ended: float  # in seconds since the epoch by the storage's clock
+    failed: tuple[Cause, ...] = ()  # every cause of its failure
+    silent: int = 0  # the number of tasks that gave no report
     tasks: int = 0
-    storage_errors: int = 0
-    committed: int | None = None
-    lag: int | None = None
-    facts: RunFacts | None = None
-    trash_files: int | None = None
+    storage_errors: int = 0  # the number of tasks, the plan included, whose storage failed
+    committed: int | None = None  # the newest committed batch
+    lag: int | None = None  # versions between the newest snapshot and the target, at worst
+    facts: RunFacts | None = None  # `None` when the plan failed before it read the stores
+    trash_files: int | None = None  # in the trash; `None` when not listed
     trash_bytes: int | None = None
+    # What a repair, a rollback or an undo did, which takes no figures of the stores.
     work: RunFacts | None = None
 
     @property
@@ -77,7 +60,6 @@ class LastRun:
 
 
 def code_of(reason: str | None) -> str | None:
-    """Returns the code of an error that a failure's reason begins with."""
     return reason.partition(":")[0] if reason else None
 
 
@@ -90,24 +72,22 @@ def run_ended(
     ended: float,
     failure: str | None = None,
 ) -> LastRun:
-    """Returns the end of a run of one task or more, whoever ran them."""
     inspected = [report for report in reports if report.inspected]
-    errors = [
-        report.failure.reason for report in reports if report.failure and not report.inspected
-    ]
+    failures = [report.failure for report in reports if report.failure and not report.inspected]
+    lost = [failure.reason for failure in failures]
     parts: list[PlanSummary | BundleReport] = [plan, *inspected]
     facts = [part.facts for part in parts if part.facts]
     whole = total(facts) if facts else None
     damage = [_damage(report) for report in inspected if report.failure]
-    failed = {_cause(reason, Cause.TASK) for reason in errors}.union(*damage)
+    failed = {_cause(reason, Cause.TASK) for reason in lost}.union(*damage)
     if whole and whole.counts.get("outcomes", {}).get("halted"):
         failed.add(Cause.DAMAGE)
     if failure and not failed:
         failed.add(_cause(failure, Cause.PLAN))
     silent = tasks - len(inspected)
-    if silent > len(errors):
+    if silent > len(lost):
         failed.add(Cause.TASK)
-    codes = map(code_of, (*errors, failure))
+    codes = map(code_of, (*lost, failure))
     storage_errors = sum(code in _STORAGE for code in codes)
     return LastRun(
         run=run,
@@ -137,14 +117,14 @@ def _damage(report: BundleReport) -> set[Cause]:
     return {Cause.STORAGE if storage else Cause.DAMAGE for storage in of_storage}
 
 
-def _codes(kind: type[StatemaintError]) -> set[str]:
+def _codes(kind: type[errors.StatemaintError]) -> set[str]:
     return {kind.code, *(code for below in kind.__subclasses__() for code in _codes(below))}
 
 
-_STORAGE = _codes(StorageError)
-_LEASE = {LeaseHeldError.code, LeaseLostError.code}
+_STORAGE = _codes(errors.StorageError)
+_LEASE = {errors.LeaseHeldError.code, errors.LeaseLostError.code}
 _OTHERS = {FindingCode.FAULT, FindingCode.UNSUPPORTED, FindingCode.STORAGE_FAILED}
-_DAMAGE = _codes(CheckpointError) | {
+_DAMAGE = _codes(errors.CheckpointError) | {
     code for code in FindingCode if code not in _OTHERS and Finding(code, "").damage
 }
 
@@ -152,12 +132,8 @@ _DAMAGE = _codes(CheckpointError) | {
 def with_emptied(last: LastRun, emptied: Emptied) -> LastRun:
     """Returns the end of a run of several tasks with what its end deleted from the trash."""
     if emptied.finding:
-        causes = {*last.failed, Cause.STORAGE}
-        last = replace(
-            last,
-            failed=tuple(cause for cause in Cause if cause in causes),
-            storage_errors=last.storage_errors + 1,
-        )
+        failed = tuple(cause for cause in Cause if cause in {*last.failed, Cause.STORAGE})
+        last = replace(last, failed=failed, storage_errors=last.storage_errors + 1)
     facts = last.facts and last.facts + facts_of_emptied(emptied)
     return replace(last, facts=facts)
 
@@ -172,21 +148,17 @@ class LastVerification:
 
 @dataclass(frozen=True, slots=True)
 class LastSavepoint:
-    """The newest savepoint of the query, from which one would continue after `batch`.
+    """The newest savepoint of the query, from which one would continue after `batch`."""
 
-    `ended` is when it was made, or found to be of the newest batch still; `seconds` is how long it
-    took, from its first attempt on.
-    """
-
-    ended: float
+    ended: float  # when it was made, or found to be of the newest batch still
     batch: int
     bytes: int
-    seconds: float
+    seconds: float  # how long it took, from its first attempt on
 
 
 @dataclass(frozen=True, slots=True)
 class CountedTrash:
-    """The trash as a run last counted it: its files, their bytes, and when that was."""
+    """The trash as a run last counted it, and when that was."""
 
     files: int
     bytes: int
@@ -195,25 +167,19 @@ class CountedTrash:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A query's maintenance. What the last run did not look at stays as last known.
+    """A query's maintenance. What the last run did not look at stays as last known."""
 
-    Attributes:
-        last: its last run; `None` if it was only verified.
-        success: when the last maintenance without failure ended.
-        totals: what all runs did, by the names of `_totals`; they never fall.
-        before: the totals before the last run, so that a repeated report counts it once.
-        looked: the last run that looked at the stores, if it was an earlier one.
-        verdicts: the newest verdict of each depth: a look replaces those that were not deeper.
-    """
-
-    last: LastRun | None
-    success: float | None = None
+    last: LastRun | None  # `None` if it was only verified
+    success: float | None = None  # when the last maintenance without failure ended
+    # What all runs did, by the names of `_totals`; they never fall.
     totals: Mapping[str, int] = field(default_factory=dict)
+    # The totals before the last run, so that a repeated report counts it once.
     before: Mapping[str, int] = field(default_factory=dict)
     verified: LastVerification | None = None
-    looked: LastRun | None = None
+    looked: LastRun | None = None  # the last that looked at the stores, if it was an earlier one
     trash: CountedTrash | None = None
     savepoint: LastSavepoint | None = None
+    # The newest of each depth: a look replaces those that were not deeper.
     verdicts: Mapping[Looked, Verdict] = field(default_factory=dict)
 
     @property
@@ -227,11 +193,7 @@ class Record:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Record":
-        """Returns the record that `to_json` encoded.
-
-        Raises:
-            KeyError, TypeError, ValueError: when it is the record of another build.
-        """
+        """Returns what `to_json` encoded; a KeyError, TypeError or ValueError if it did not."""
         if fields["v"] != 1:
             raise ValueError(f"a record of version {fields['v']}")
         last, verified = _run(fields["last"]), fields["verified"]
@@ -320,9 +282,8 @@ def with_verdict(
     """
     if partial and verdict.rank <= worst((Verdict.HEALTHY, *record.verdicts.values())).rank:
         return record
-    deeper = {
-        level: prior for level, prior in record.verdicts.items() if level.depth > looked.depth
-    }
+    prior = record.verdicts.items()
+    deeper = {level: found for level, found in prior if level.depth > looked.depth}
     return replace(record, verdicts={looked: verdict, **deeper})
 
 

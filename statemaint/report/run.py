@@ -56,30 +56,17 @@ def _exit_code(finding: Finding) -> int:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report(Displayed):
-    """The report of one run.
+    """The report of one run."""
 
-    Attributes:
-        run: the run's id.
-        plan: the run's plan.
-        stores: one report for each requested store.
-        started: seconds since the epoch, by the storage's clock.
-        seconds: the duration of the run.
-        dry_run: whether nothing was carried out.
-        peak_memory: the process's peak memory up to the end of the run, in bytes.
-        requests: the number of requests that the run made to its storage, by the storage's own
-            verbs.
-        emptied: what it deleted from the trash, which is in no other figure.
-    """
-
-    run: str
+    run: str  # its id
     plan: Plan
-    stores: tuple[StoreReport, ...]
-    started: float
-    seconds: float
-    dry_run: bool = False
-    peak_memory: int = 0
-    requests: Mapping[str, int] = field(default_factory=dict)
-    emptied: Emptied = Emptied()
+    stores: tuple[StoreReport, ...]  # one for each requested store
+    started: float  # seconds since the epoch, by the storage's clock
+    seconds: float  # its duration
+    dry_run: bool = False  # whether nothing was carried out
+    peak_memory: int = 0  # of the process up to the end of the run, in bytes
+    requests: Mapping[str, int] = field(default_factory=dict)  # to the storage, by its verbs
+    emptied: Emptied = Emptied()  # what it deleted from the trash, which is in no other figure
 
     def _facts(self) -> Iterator[str]:
         yield quoted(self.plan.root)
@@ -100,11 +87,8 @@ class Report(Displayed):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        left = (
-            waiting
-            for waiting in self.withheld
-            if waiting.wait.reason is WithheldReason.OUT_OF_TIME
-        )
+        out_of_time = WithheldReason.OUT_OF_TIME
+        left = (waiting for waiting in self.withheld if waiting.wait.reason is out_of_time)
         of_stores = (finding for store in self.stores for finding in store.findings)
         return (*self.plan.findings, *of_stores, *long_waits(left), *self.emptied.findings)
 

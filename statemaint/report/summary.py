@@ -26,11 +26,7 @@ _MEANINGS = {
     for reasons in (SnapshotReason, AttestReason, DeleteReason, RemoveReason)
     for reason in reasons
 }
-_KINDS = {
-    "crc": "checksum",
-    **{ending: ending for ending in ("delta", "snapshot", "changelog", "zip")},
-}
-
+_KINDS = {"crc": "checksum"} | {kind: kind for kind in ("delta", "snapshot", "changelog", "zip")}
 _OTHER_VERBS: dict[type, str] = {Remove: "remove", PutBack: "restore"}
 # What is done with snapshots; other steps are of files.
 _WORDS = {VERBS[WriteSnapshot]: "write", VERBS[Attest]: "verify"}
@@ -55,7 +51,7 @@ class Step(NamedTuple):
 
     @property
     def meaning(self) -> str:
-        return _meaning(self.reason)
+        return _MEANINGS.get(self.reason, self.reason)  # that of another build as it is
 
 
 class Group(NamedTuple):
@@ -76,11 +72,7 @@ class Group(NamedTuple):
 
     @property
     def meaning(self) -> str:
-        return _meaning(self.reason)
-
-
-def _meaning(reason: str) -> str:
-    return _MEANINGS.get(reason, reason)  # that of another build as it is
+        return _MEANINGS.get(self.reason, self.reason)
 
 
 def steps_of(actions: Iterable[Action | Remove | PutBack]) -> Iterator[Step]:
@@ -102,7 +94,6 @@ def groups(steps: Iterable[Step]) -> tuple[Group, ...]:
 
 
 def sentence(group: Group, size: Callable[[int], str]) -> str:
-    """Returns what a plan does with some files, where and why."""
     verb = _WORDS.get(group.action)
     what = f"{counted(group.files, 'file')} ({size(group.bytes)})"
     done = f"{verb} {counted(group.files, 'snapshot')}" if verb else f"{group.action} {what}"
@@ -149,9 +140,7 @@ def _range(batches: Sequence[int]) -> str:
     return f"{batches[0]} to {batches[-1]}" if batches[1:] else str(batches[0])
 
 
-def _rewound(
-    plan: RecoveryPlan, batch: int, rewind: Rewind, batches: Sequence[int]
-) -> Iterator[Fact]:
+def _rewound(plan: RecoveryPlan, batch: int, rewind: Rewind, batches: list[int]) -> Iterator[Fact]:
     yield "goes back", f"from {_committed(rewind.newest, rewind.committed[0])}"
     yield "", f"to {_committed(batch, rewind.committed[1])}"
     for source, before, after in rewind.sources[:_MOST_SOURCES]:
@@ -182,9 +171,7 @@ def _records(before: str, after: str) -> int | None:
     """Returns the number of records between two offsets of Kafka; `None` if they are not such."""
     try:
         start, end = json.loads(before), json.loads(after)
-        pairs = [
-            (start[topic][number], end[topic][number]) for topic in end for number in end[topic]
-        ]
+        pairs = [(start[topic][part], end[topic][part]) for topic in end for part in end[topic]]
     except (ValueError, TypeError, KeyError, IndexError, RecursionError):
         return None
     known = all(type(one) is type(other) is int and 0 <= one <= other < _MOST_OFFSET

@@ -61,28 +61,20 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class BundleReport:
-    """The result of some partitions, after a task has maintained them.
+    """The result of some partitions, after a task has maintained them."""
 
-    Attributes:
-        label: the name that the task is shown by.
-        inspected: whether it saw its stores; otherwise there is only the failure.
-        done: the number of stores in this state, like `skipped` and `halted`.
-        files: the number of deleted files, `bytes` their size.
-        findings: the first findings, as `findings_json` makes them, of `finding_count`.
-    """
-
-    label: str
-    inspected: bool = True
-    done: int = 0
+    label: str  # the name that the task is shown by
+    inspected: bool = True  # whether it saw its stores; otherwise there is only the failure
+    done: int = 0  # the number of stores in this state, as the next two
     skipped: int = 0
     halted: int = 0
     snapshots: int = 0
     bytes_written: int = 0
-    files: int = 0
-    bytes: int = 0
+    files: int = 0  # deleted
+    bytes: int = 0  # their size
     seconds: float = 0.0
     finding_count: int = 0
-    findings: tuple[Json, ...] = ()
+    findings: tuple[Json, ...] = ()  # the first of these, as `findings_json` makes them
     lag: int | None = None
     facts: RunFacts | None = None
     units: tuple[Unit, ...] = ()
@@ -118,35 +110,25 @@ class BundleReport:
 
 @dataclass(frozen=True, slots=True)
 class PlanSummary:
-    """The facts of a plan that the end of its run needs: also of the partitions without a task.
+    """The facts of a plan that the end of its run needs.
 
-    Attributes:
-        target: the version at which all partitions are snapshotted; `None` when there is none.
-        lag: that of the partitions without a task.
-        findings: the findings of the checkpoint and of the partitions without a task.
-        counts: the number of the checkpoint's own findings that are damage, and of the others.
-        units: every partition as the plan found it, for the pages.
-        scope: the restriction of the run, in words; empty without one.
-        facts: the facts of the partitions without a task, for the metrics.
-        withheld: their due snapshots that are not written.
-        committed_at: the storage's time of the newest commit; `silent_after` as in the plan.
-        loads: the newest version that loads in all stores.
-        snapshots_from: the seconds of replay from which a chain is due, if a restart is limited.
+    `lag`, `facts` and `withheld` are those of the partitions without a task, `findings` also those
+    of the checkpoint.
     """
 
     committed: int | None = None
-    target: int | None = None
+    target: int | None = None  # the version at which all partitions are snapshotted
     lag: int | None = None
     findings: tuple[Json, ...] = ()
-    counts: tuple[int, int] = (0, 0)
-    units: tuple[Unit, ...] = ()
-    scope: str = ""
+    counts: tuple[int, int] = (0, 0)  # of the checkpoint's findings: damage, and others
+    units: tuple[Unit, ...] = ()  # every partition as the plan found it, for the pages
+    scope: str = ""  # the restriction of the run, in words; empty without one
     facts: RunFacts | None = None
     withheld: tuple[Waiting, ...] = ()
-    committed_at: float | None = None
-    silent_after: float = 0.0
-    loads: int | None = None
-    snapshots_from: float | None = None
+    committed_at: float | None = None  # the storage's time of the newest commit
+    silent_after: float = 0.0  # as in the plan
+    loads: int | None = None  # the newest version that loads in all stores
+    snapshots_from: float | None = None  # the seconds of replay from which a chain is due
 
     @classmethod
     def of(cls, plan: Plan, findings: Iterable[Finding], **more: Any) -> Self:
@@ -203,9 +185,8 @@ def dumped(value: object) -> Any:
 def loaded(kind: type[_T], document: Any) -> _T:
     """Returns the value that `dumped` encoded.
 
-    Raises:
-        ValueError: when it is none of this kind, or lacks a field: another build made it, and the
-            default would be wrong.
+    A `ValueError` refuses another kind, and a missing field: another build made it, and the
+    default would be wrong.
     """
     value: _T = _adapter(cast("Any", kind)).validate_python(document)
     if missing := {field.name for field in fields(cast("Any", kind))} - set(document):

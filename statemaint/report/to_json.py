@@ -52,8 +52,7 @@ def _scan_json(checkpoint: Checkpoint, stores: list[Json], verdict: Verdict) -> 
         "last_committed_batch": checkpoint.committed,
         "target_version": checkpoint.target,
         "floor": checkpoint.required,
-        "provider": checkpoint.provider,
-        "codec": checkpoint.codec,
+        **fields_json(checkpoint, "provider codec"),
         "pins": [pin_json(pin) for pin in checkpoint.pins],
         "stores": stores,
         "findings": findings_json(checkpoint.findings),
@@ -150,8 +149,7 @@ def action_json(action: Action) -> Json:
     return {
         "action": VERBS[type(action)],
         **id_json(action.store),
-        "version": action.version,
-        "path": action.path,
+        **fields_json(action, "version path"),
         "reason": action.reason.value,
     }
 
@@ -181,8 +179,7 @@ def report_json(report: Report) -> Json:
         "floor": report.plan.floor,
         "snapshots_written": report.snapshots_written,
         "files_deleted": report.files_deleted.total(),
-        "bytes_deleted": report.bytes_deleted,
-        "bytes_written": report.bytes_written,
+        **fields_json(report, "bytes_deleted bytes_written"),
         "trash_files_deleted": report.emptied.files,
         "trash_bytes_deleted": report.emptied.bytes,
         "seconds": round(report.seconds, 3),

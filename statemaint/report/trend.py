@@ -27,37 +27,27 @@ _SOUND = (Verdict.HEALTHY, Verdict.EMPTY)
 
 
 class Point(NamedTuple):
-    """The figures of a query after a run, or the worst of several; `None` if none looked.
+    """The figures of a query after a run, or the worst of several; `None` if none looked."""
 
-    Attributes:
-        time: when the run ended, or the last of several, in seconds since the epoch.
-        restart: the most seconds that a restart is forecast to take.
-        seconds: how long the run took, or its longest task.
-        damage: the number of findings that are damage; `notices` that of the others.
-        span: the time from the end of the first of several runs to `time`; 0 for one run.
-    """
-
-    time: float
+    time: float  # when the run ended, or the last of several, in seconds since the epoch
     verdict: Verdict
     chain: int | None = None
     bytes: int | None = None
     files: int | None = None
     replay_bytes: int | None = None
     replay_files: int | None = None
-    restart: float | None = None
-    seconds: float | None = None
-    damage: int | None = None
-    notices: int | None = None
-    span: float = 0
+    restart: float | None = None  # the most seconds that a restart is forecast to take
+    seconds: float | None = None  # how long the run took, or its longest task
+    damage: int | None = None  # the number of findings that are damage
+    notices: int | None = None  # that of the others
+    span: float = 0  # the time from the end of the first of several runs to `time`
 
     @property
     def begins(self) -> float:
-        """Returns when the first of its runs ended."""
         return self.time - self.span
 
     @property
     def sound(self) -> bool:
-        """Returns whether none of its runs has found anything."""
         return self.verdict in _SOUND and not (self.damage or self.notices)
 
 
@@ -74,11 +64,7 @@ class Trend:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Trend":
-        """Returns the trend that `to_json` encoded.
-
-        Raises:
-            KeyError, TypeError, ValueError: when it is the trend of another build.
-        """
+        """Returns what `to_json` encoded; a KeyError, TypeError or ValueError if it did not."""
         version, rows = fields["v"], fields["points"]
         if version != 1 or len(rows) > MOST:
             raise ValueError(f"a trend of version {shortened(version)}, of {len(rows)} points")

@@ -34,7 +34,7 @@ def problems(kind: Kind, value: Any, seen: Seen, at: str = "") -> list[str]:
     declared.
     """
     match kind:
-        case Plain(schema=name):
+        case Plain(name):
             fits = isinstance(value, _TYPES[name])
             good = fits and (isinstance(value, bool) == (name == "boolean"))
         case Choice(meanings=meanings):

@@ -12,7 +12,7 @@ from tools.demo import run
 from tools.demo import up as servers
 from tools.demo.places import PROJECT, Places
 from tools.demo.session import end_jvm
-from tools.demo.steps import Steps
+from tools.demo.show import Steps
 
 _DEMO = Places(PROJECT / ".run" / "demo")
 _UP = Places(PROJECT / ".run" / "up")

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from statemaint.errors import StatemaintError
+from statemaint.workers import nothing
 from tools.demo import processes
 from tools.demo.airflow_client import Client
 from tools.demo.processes import Process
@@ -27,72 +28,45 @@ _READY_SECONDS = 400.0
 _STOP_SECONDS = 5.0
 _NOTE = "airflow.server.json"
 _PASSWORDS = "passwords.json"
+_NOT_READY = "did not become ready"
 
 Progress = Callable[[str], None]
 
 
-class _PartError(StatemaintError):
-    """A part of Airflow does not run; names it, with the end of its log."""
-
-    event = ""
-
-    def __init__(self, part: str, log: str) -> None:
-        super().__init__(part, log)
-        self.part, self.log = part, log
-
-    def __str__(self) -> str:
-        return f"Airflow's {self.part} {self.event}; the end of its log:\n{self.log}"
-
-
-class AirflowNotReadyError(_PartError):
+class AirflowNotReadyError(StatemaintError):
     """A part of Airflow ended, or Airflow did not become healthy in time."""
 
     code = "NOT_READY"
-    event = "did not become ready"
 
 
-class AirflowEndedError(_PartError):
+class AirflowEndedError(StatemaintError):
     """A part of a running Airflow has ended."""
 
     code = "AIRFLOW_ENDED"
-    event = "has ended"
+
+
+def _blame(part: str, event: str, log: str) -> str:
+    return f"Airflow's {part} {event}; the end of its log:\n{log}"
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The configuration of an Airflow.
+    """The configuration of an Airflow."""
 
-    Attributes:
-        home: the folder of its database, logs and passwords.
-        dags: the folder with the DAG files.
-        plugins: the folder with the plugin files.
-        queries: the queries file, for STATEMAINT_QUERIES.
-        gateway: a Pushgateway's address, for STATEMAINT_PUSHGATEWAY.
-        users: roles by user name: admin, op, user, viewer; an empty role has no rights.
-        triggerer: whether a triggerer runs as well, which deferred tasks need.
-        environ: more variables, which override those set here.
-    """
-
-    home: Path
+    home: Path  # the folder of its database, logs and passwords
     dags: Path
     plugins: Path
     queries: Path
-    gateway: str | None = None
+    gateway: str | None = None  # a Pushgateway's address
+    # Roles by user name: admin, op, user, viewer; an empty role has no rights.
     users: Mapping[str, str] = field(default_factory=lambda: {"admin": "admin", "viewer": "viewer"})
-    triggerer: bool = False
-    environ: Mapping[str, str] = field(default_factory=dict)
+    triggerer: bool = False  # which deferred tasks need
+    environ: Mapping[str, str] = field(default_factory=dict)  # overrides what is set here
 
 
 @dataclass(frozen=True, slots=True)
 class Airflow:
-    """A running Airflow.
-
-    Attributes:
-        url: its address, without a slash at the end.
-        passwords: the passwords by user name.
-        parts: its programs, by name.
-        home: the folder of its database and logs.
-    """
+    """A running Airflow, whose URL ends without a slash; passwords are by user, parts by name."""
 
     url: str
     passwords: Mapping[str, str]
@@ -107,18 +81,15 @@ class Airflow:
         return replace(Client.login(self.url, user, self.passwords[user]), check=self.check)
 
     def check(self) -> None:
-        """Checks that all parts run.
-
-        Raises:
-            AirflowEndedError: when one has ended; names it, with the end of its log.
-        """
+        """Checks that all parts run; the error names one that has ended."""
         for name, part in self.parts.items():
             if not processes.alive(part):
-                raise AirflowEndedError(name, processes.end_of(self.home / f"{name}.log"))
+                log = processes.end_of(self.home / f"{name}.log")
+                raise AirflowEndedError(_blame(name, "has ended", log))
 
 
 @contextmanager
-def airflow(setup: Setup, *, progress: Progress = lambda _line: None) -> Iterator[Airflow]:
+def airflow(setup: Setup, *, progress: Progress = nothing) -> Iterator[Airflow]:
     """Runs an Airflow for the duration of a `with` block; see `start`.
 
     It is killed at the end: its programs take seconds to clean up data that is no longer needed.
@@ -129,29 +100,28 @@ def airflow(setup: Setup, *, progress: Progress = lambda _line: None) -> Iterato
         stop(setup.home, seconds=0.0)
 
 
-def start(
-    setup: Setup, *, port: int | None = None, progress: Progress = lambda _line: None
-) -> Airflow:
+def start(setup: Setup, *, port: int | None = None, progress: Progress = nothing) -> Airflow:
     """Starts an Airflow that runs until `stop`, and waits until all its parts are healthy.
 
-    Args:
-        setup: its configuration.
-        port: the port on 127.0.0.1; a free one by default.
-        progress: called with one line about each step.
-
-    Raises:
-        AirflowNotReadyError: when it did not become healthy in time; all its parts are ended.
+    It listens on 127.0.0.1, by default on a free port. If it does not become healthy in time
+    (`AirflowNotReadyError`), all its parts are ended. `progress` gets one line about each step.
     """
     stop(setup.home)
     setup.home.mkdir(parents=True, exist_ok=True)
     url = f"http://127.0.0.1:{port or processes.free_port()}"
-    environ = _environ(setup, url)
-    passwords = _passwords(setup)
+    environ, passwords = _environ(setup, url), _passwords(setup)
     progress("preparing the database")
     _migrate(setup.home, environ)
+    # Task logs are read from the disk; serving them would take one more, fixed port.
+    commands = {
+        "api-server": ["--port", url.rpartition(":")[2]],
+        "scheduler": ["--skip-serve-logs"],
+        "dag-processor": [],
+        **({"triggerer": ["--skip-serve-logs"]} if setup.triggerer else {}),
+    }
     parts = {}
     try:
-        for part, arguments in _parts(url, triggerer=setup.triggerer).items():
+        for part, arguments in commands.items():
             progress(f"starting the {part}")
             log = setup.home / f"{part}.log"
             parts[part] = processes.spawn(_command(part, *arguments), log=log, environ=environ)
@@ -167,23 +137,9 @@ def start(
 def stop(home: Path, *, seconds: float = _STOP_SECONDS) -> None:
     """Ends the Airflow that runs in a home folder, with its tasks; does nothing if none runs.
 
-    Args:
-        home: its folder.
-        seconds: the time that its programs may take to end before they are killed.
+    Its programs are killed after some seconds.
     """
     processes.stop_noted(home / _NOTE, seconds=seconds)
-
-
-def _parts(url: str, *, triggerer: bool) -> dict[str, list[str]]:
-    port = url.rpartition(":")[2]
-    # Task logs are read from the disk; serving them would take one more, fixed port.
-    waiting = {"triggerer": ["--skip-serve-logs"]} if triggerer else {}
-    return {
-        "api-server": ["--port", port],
-        "scheduler": ["--skip-serve-logs"],
-        "dag-processor": [],
-        **waiting,
-    }
 
 
 def _command(*arguments: str) -> list[str]:
@@ -192,19 +148,15 @@ def _command(*arguments: str) -> list[str]:
 
 def _environ(setup: Setup, url: str) -> dict[str, str]:
     """Returns the whole environment: this program's, with the setup's Airflow settings only."""
-    inherited = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("AIRFLOW", "STATEMAINT_"))
-    }
-    gateway = {"STATEMAINT_PUSHGATEWAY": setup.gateway} if setup.gateway else {}
+    others = ("AIRFLOW", "STATEMAINT_")
+    inherited = {name: os.environ[name] for name in os.environ if not name.startswith(others)}
     return {
         **inherited,
         "AIRFLOW_HOME": str(setup.home),
         "STATEMAINT_ORIGIN": ORIGIN,
         "STATEMAINT_QUERIES": str(setup.queries),
         "NO_PROXY": "127.0.0.1,localhost",
-        **gateway,
+        **({"STATEMAINT_PUSHGATEWAY": setup.gateway} if setup.gateway else {}),
         **_settings(setup, url),
         **setup.environ,
     }
@@ -262,9 +214,10 @@ def _migrate(home: Path, environ: Mapping[str, str]) -> None:
     done = subprocess.run(
         _command("db", "migrate"), env=environ, capture_output=True, text=True, check=False
     )
-    (home / "db-migrate.log").write_text(done.stdout + done.stderr, encoding="utf-8")
+    output = done.stdout + done.stderr
+    (home / "db-migrate.log").write_text(output, encoding="utf-8")
     if done.returncode:
-        raise AirflowNotReadyError("database", (done.stdout + done.stderr)[-2000:])
+        raise AirflowNotReadyError(_blame("database", _NOT_READY, output[-2000:]))
 
 
 def _wait_until_healthy(url: str, home: Path, parts: Mapping[str, Process]) -> None:
@@ -272,7 +225,8 @@ def _wait_until_healthy(url: str, home: Path, parts: Mapping[str, Process]) -> N
     if not processes.wait_until(lambda: _healthy(anybody), seconds=_READY_SECONDS, needed=needed):
         dead = [name for name, part in parts.items() if not processes.alive(part)]
         blamed = dead[0] if dead else "api-server"
-        raise AirflowNotReadyError(blamed, processes.end_of(home / f"{blamed}.log"))
+        log = processes.end_of(home / f"{blamed}.log")
+        raise AirflowNotReadyError(_blame(blamed, _NOT_READY, log))
 
 
 def _healthy(client: Client) -> bool:

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import Any
 
 from statemaint.errors import StatemaintError
+from statemaint.workers import nothing
 
 _POLL_SECONDS = 0.3
 _TIMEOUT_SECONDS = 120.0
@@ -25,11 +26,8 @@ class ApiError(StatemaintError):
     code = "AIRFLOW_API"
 
     def __init__(self, path: str, status: int, body: str) -> None:
-        super().__init__(path, status, body)
-        self.path, self.status, self.body = path, status, body
-
-    def __str__(self) -> str:
-        return f"{self.path}: Airflow answered {self.status}: {self.body[:500]}"
+        super().__init__(f"{path}: Airflow answered {status}: {body[:500]}")
+        self.status = status
 
 
 class WaitedTooLongError(StatemaintError):
@@ -40,21 +38,13 @@ class WaitedTooLongError(StatemaintError):
 
 @dataclass(frozen=True, slots=True)
 class TaskInstance:
-    """One task of one run.
-
-    Attributes:
-        task: the task's id.
-        map_index: the instance of a mapped task; -1 when the task is not mapped.
-        label: the name that the UI shows for a mapped instance.
-        state: success, failed, skipped, upstream_failed, ...; `None` when it has not begun.
-        tries: the number of attempts.
-    """
+    """One task of one run."""
 
     task: str
-    map_index: int
-    label: str | None
-    state: str | None
-    tries: int
+    map_index: int  # the instance of a mapped task; -1 when the task is not mapped
+    label: str | None  # the name that the UI shows for a mapped instance
+    state: str | None  # success, failed, skipped, upstream_failed, ...; `None` before it begins
+    tries: int  # the number of attempts
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,94 +56,67 @@ class Answer:
     body: str
 
 
-def _nothing() -> None:
-    """Checks nothing."""
-
-
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client of an Airflow; anonymous without a token.
+    """A client of an Airflow, whose URL ends without a slash; anonymous without a token.
 
-    Attributes:
-        url: the Airflow's address, without a slash at the end.
-        token: the token of its user.
-        check: called now and then while the client waits; raises when waiting is in vain.
+    `check` is called now and then while the client waits, and raises when waiting is in vain.
     """
 
     url: str
     token: str | None = None
-    check: Callable[[], None] = _nothing
+    check: Callable[[], None] = nothing
 
     @classmethod
     def login(cls, url: str, user: str, password: str) -> "Client":
-        """Returns a client that is logged in."""
         body = {"username": user, "password": password}
         return cls(url, cls(url).post("/auth/token", body)["access_token"])
 
     def page(self, path: str, *, cookie: bool = False) -> Answer:
         """Returns the answer of a path, including refusals.
 
-        Args:
-            path: the path below Airflow's address.
-            cookie: whether to send the token as a browser does, instead of in a header.
+        With `cookie` the token is sent as a browser does, instead of in a header.
         """
         return self._send("GET", path, self._credentials(cookie=cookie))
 
     def get(self, path: str) -> Any:
-        """Returns the JSON at a path."""
         return self._json("GET", path)
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Posts JSON and returns the JSON answer."""
         return self._json("POST", path, body)
 
     def patch(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Patches with JSON and returns the JSON answer."""
         return self._json("PATCH", path, body)
 
     def import_errors(self) -> list[str]:
-        """Returns Airflow's errors about DAG files that it could not import."""
         errors = self.get("/api/v2/importErrors")["import_errors"]
         return [one["stack_trace"] for one in errors]
 
     def wait_for_dag(self, dag: str, *, seconds: float = 90.0) -> None:
-        """Waits until a DAG has been parsed."""
-        self._wait(lambda: self.page(f"/api/v2/dags/{_quoted(dag)}").status == 200, dag, seconds)  # noqa: PLR2004
+        path = f"/api/v2/dags/{_quoted(dag)}"
+        self._wait(lambda: self.page(path).status == HTTPStatus.OK, dag, seconds)
 
     def unpause(self, dag: str) -> None:
-        """Unpauses a DAG, so that its runs start."""
         self.patch(f"/api/v2/dags/{_quoted(dag)}", {"is_paused": False})
 
     def trigger(self, dag: str, conf: Mapping[str, Any] | None = None) -> str:
         """Starts a run, as the form does, and returns its id."""
         body = {"logical_date": None, "conf": dict(conf or {})}
-        run: str = self.post(f"/api/v2/dags/{_quoted(dag)}/dagRuns", body)["dag_run_id"]
-        return run
+        return str(self.post(f"/api/v2/dags/{_quoted(dag)}/dagRuns", body)["dag_run_id"])
 
     def run_state(self, dag: str, run: str) -> str:
-        """Returns a run's state: queued, running, success, failed."""
-        state: str = self.get(_run_path(dag, run))["state"]
-        return state
+        return str(self.get(_run_path(dag, run))["state"])
 
     def wait_for_run(self, dag: str, run: str, *, seconds: float = 400.0) -> str:
-        """Waits until a run has ended and returns its final state."""
         self._wait(lambda: self.run_state(dag, run) in _FINAL, f"{dag} {run}", seconds)
         return self.run_state(dag, run)
 
     def task_instances(self, dag: str, run: str) -> list[TaskInstance]:
         """Returns all tasks of a run, by task and map index."""
         listed = self.get(f"{_run_path(dag, run)}/taskInstances?limit=1000")["task_instances"]
-        instances = [
-            TaskInstance(
-                task=one["task_id"],
-                map_index=one["map_index"],
-                label=one["rendered_map_index"],
-                state=one["state"],
-                tries=one["try_number"],
-            )
-            for one in listed
-        ]
-        return sorted(instances, key=lambda one: (one.task, one.map_index))
+        names = ("task_id", "map_index", "rendered_map_index", "state", "try_number")
+        instances = [TaskInstance(*(instance[name] for name in names)) for instance in listed]
+        return sorted(instances, key=lambda instance: (instance.task, instance.map_index))
 
     def log(self, dag: str, run: str, instance: TaskInstance) -> str:
         """Returns the log of a task's last attempt, one event per line, errors with their text."""
@@ -188,9 +151,8 @@ class Client:
     def _credentials(self, *, cookie: bool = False) -> dict[str, str]:
         if self.token is None:
             return {}
-        if cookie:
-            return {"Cookie": f"_token={self.token}"}
-        return {"Authorization": f"Bearer {self.token}"}
+        header, scheme = ("Cookie", "_token=") if cookie else ("Authorization", "Bearer ")
+        return {header: f"{scheme}{self.token}"}
 
     def _send(
         self, method: str, path: str, headers: dict[str, str], content: bytes | None = None

@@ -24,23 +24,12 @@ _PAID_SHARE = 0.85
 _LONGEST_HOURS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class _Band:
-    """A delay between `least` and `most` seconds, for the draws below `up_to`."""
-
-    up_to: float
-    least: int
-    most: int
-
-
+# Delays: of the draws below the first number, between the second and the third in seconds.
+_Bands = Sequence[tuple[float, int, int]]
 # From an event to its arrival: 7 % are late, 1 % hopelessly so.
-_REPORTED = (_Band(0.92, 0, 90), _Band(0.99, 90, 1500), _Band(1, 5 * _HOUR, 5 * _HOUR))
+_REPORTED: _Bands = ((0.92, 0, 90), (0.99, 90, 1500), (1, 5 * _HOUR, 5 * _HOUR))
 # From an order to its payment: soon, an hour later, or after the two hours that count.
-_PAID = (
-    _Band(0.65, 0, 2400),
-    _Band(0.92, _HOUR, 2 * _HOUR),
-    _Band(1, 2 * _HOUR + 1, 5 * _HOUR // 2),
-)
+_PAID: _Bands = ((0.65, 0, 2400), (0.92, _HOUR, 2 * _HOUR), (1, 2 * _HOUR + 1, 5 * _HOUR // 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,23 +51,18 @@ class Payment:
     paid_at: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Fate:
-    """The outcome of one order: its payment, and the hour in which the payment arrives."""
-
-    order: Order
-    payment: Payment | None
-    payment_hour: int
+# An order, its payment, and the hour in which the payment arrives.
+_Fate = tuple[Order, Payment | None, int]
 
 
 def orders(seed: int, hour: int) -> tuple[Order, ...]:
-    return tuple(fate.order for fate in _fates(seed, hour))
+    return tuple(order for order, _, _ in _fates(seed, hour))
 
 
 def payments(seed: int, hour: int) -> tuple[Payment, ...]:
     first = max(0, hour - _LONGEST_HOURS)
     fates = (fate for h in range(first, hour + 1) for fate in _fates(seed, h))
-    return tuple(f.payment for f in fates if f.payment is not None and f.payment_hour == hour)
+    return tuple(payment for _, payment, arrives in fates if payment and arrives == hour)
 
 
 def write_hours(directory: Path, *, hours: Iterable[int], seed: int) -> None:
@@ -88,8 +72,8 @@ def write_hours(directory: Path, *, hours: Iterable[int], seed: int) -> None:
     """
     for hour in hours:
         name = f"hour-{hour:04d}.json"
-        _write_atomically(directory / "orders" / name, orders(seed, hour))
-        _write_atomically(directory / "payments" / name, payments(seed, hour))
+        write_atomically(directory / "orders" / name, map(_json, orders(seed, hour)))
+        write_atomically(directory / "payments" / name, map(_json, payments(seed, hour)))
 
 
 def _fates(seed: int, hour: int) -> Iterator[_Fate]:
@@ -107,22 +91,26 @@ def _fate(order_id: str, arrives: int, draw: Callable[[], float]) -> _Fate:
     paid = ordered + _delay(_PAID, draw)
     reported = max(arrives, paid + _delay(_REPORTED, draw))
     payment = Payment(order_id, cents, _timestamp(paid)) if draw() < _PAID_SHARE else None
-    return _Fate(Order(order_id, region, cents, _timestamp(ordered)), payment, reported // _HOUR)
+    return Order(order_id, region, cents, _timestamp(ordered)), payment, reported // _HOUR
 
 
-def _delay(bands: Sequence[_Band], draw: Callable[[], float]) -> int:
+def _delay(bands: _Bands, draw: Callable[[], float]) -> int:
     kind, share = draw(), draw()
-    band = next(band for band in bands if kind < band.up_to)
-    return band.least + int(share * (band.most - band.least))
+    _, least, most = next(band for band in bands if kind < band[0])
+    return least + int(share * (most - least))
 
 
 def _timestamp(second: int) -> str:
     return (EPOCH + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _write_atomically(path: Path, rows: Sequence[Order] | Sequence[Payment]) -> None:
+def _json(row: Order | Payment) -> str:
+    return json.dumps(asdict(row))
+
+
+def write_atomically(path: Path, lines: Iterable[str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     # A name with a leading dot is invisible to Spark's file source.
     temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text("".join(f"{json.dumps(asdict(row))}\n" for row in rows))
+    temporary.write_text("".join(f"{line}\n" for line in lines))
     temporary.replace(path)

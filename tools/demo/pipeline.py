@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from tools.demo.events import write_hours
+from tools.demo.events import write_atomically, write_hours
 from tools.demo.session import local_session
 
 PARTITIONS = 4
@@ -35,22 +35,18 @@ def run_hours(
     hours: Iterable[int],
     seed: int,
     progress: Callable[[int], None],
-    min_batches_to_retain: int = MIN_BATCHES_TO_RETAIN,
 ) -> None:
     """Runs the job once for each of `hours`, as a scheduler does, and reports each completed hour.
 
     Each run has its own Spark with default maintenance settings. It adds two state versions (the
     hour's data, then an empty batch that advances the watermark) and ends before its first
     maintenance is due. Hence no snapshot is written and no state file deleted, while the commit log
-    keeps `min_batches_to_retain + 1` batches. Beyond 50 versions, Spark 4.2 and later requests a
+    keeps `MIN_BATCHES_TO_RETAIN + 1` batches. Beyond 50 versions, Spark 4.2 and later requests a
     snapshot at a commit.
-
-    Raises:
-        ValueError: when this process already has a Spark session.
     """
     conf = {
         "spark.sql.shuffle.partitions": str(PARTITIONS),
-        "spark.sql.streaming.minBatchesToRetain": str(min_batches_to_retain),
+        "spark.sql.streaming.minBatchesToRetain": str(MIN_BATCHES_TO_RETAIN),
     }
     for hour in hours:
         write_hours(root / "input", hours=[hour], seed=seed)
@@ -63,11 +59,17 @@ def hourly_job(
     spark: SparkSession, root: Path, *, max_files_per_trigger: int | None = None
 ) -> DataStreamWriter:
     """Returns the job on `root`, ready for a trigger; by default all new files make one batch."""
-    read = partial(_read, spark, max_files_per_trigger=max_files_per_trigger)
-    orders = read(root / "input" / "orders", _ORDERS)
-    payments = read(root / "input" / "payments", _PAYMENTS)
+
+    def read(name: str, schema: str) -> DataFrame:
+        # The source's log contains absolute paths. By name only, a copied file counts as seen; for
+        # a pattern, unlike a directory, a restart does not require its last files to be below it.
+        reader = spark.readStream.schema(schema).option("fileNameOnly", "true")
+        if max_files_per_trigger is not None:
+            reader = reader.option("maxFilesPerTrigger", max_files_per_trigger)
+        return reader.json(str(root / "input" / name / "*.json"))
+
     return (
-        revenue(orders, payments)
+        revenue(read("orders", _ORDERS), read("payments", _PAYMENTS))
         .writeStream.outputMode("append")
         .foreachBatch(partial(_write_batch, output=root / "output"))
         .option("checkpointLocation", str(root / "checkpoint"))
@@ -97,21 +99,7 @@ def output_rows(root: Path) -> list[str]:
     return sorted(line for file in files for line in file.read_text().splitlines())
 
 
-def _read(
-    spark: SparkSession, directory: Path, schema: str, *, max_files_per_trigger: int | None
-) -> DataFrame:
-    # The source's log contains absolute paths. By name only, a copied file counts as seen; and for
-    # a pattern, unlike a directory, a restart does not require its last files to be below it.
-    reader = spark.readStream.schema(schema).option("fileNameOnly", "true")
-    if max_files_per_trigger is not None:
-        reader = reader.option("maxFilesPerTrigger", max_files_per_trigger)
-    return reader.json(str(directory / "*.json"))
-
-
 def _write_batch(rows: DataFrame, batch_id: int, *, output: Path) -> None:
     # A file sink's own log would pin absolute paths. A batch that runs again replaces its file.
     lines = sorted(row[0] for row in rows.select(f.to_json(f.struct("*"))).collect())
-    output.mkdir(parents=True, exist_ok=True)
-    temporary = output / f".batch-{batch_id:05d}.tmp"
-    temporary.write_text("".join(f"{line}\n" for line in lines))
-    temporary.replace(output / f"batch-{batch_id:05d}.json")
+    write_atomically(output / f"batch-{batch_id:05d}.json", lines)

@@ -1,7 +1,6 @@
 """The demo's files and servers: one folder, one queries file, one Airflow."""
 
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -20,40 +19,16 @@ ALERTS = PROJECT / "helm/statemaint/files/alerts.yaml"
 INHIBITION = ALERTS.with_name("alertmanager.yaml")
 
 
-@dataclass(frozen=True, slots=True)
 class Places:
     """The demo's folder: `job` is the maintained query's root, `twin` the untouched copy's."""
 
-    folder: Path
-
-    @property
-    def job(self) -> Path:
-        return self.folder / "job"
-
-    @property
-    def twin(self) -> Path:
-        return self.folder / "twin"
-
-    @property
-    def checkpoint(self) -> Path:
-        return self.job / "checkpoint"
-
-    @property
-    def queries(self) -> Path:
-        return self.folder / "queries.yaml"
-
-    @property
-    def textfiles(self) -> Path:
-        """Returns the folder for metrics when there is no Pushgateway."""
-        return self.folder / "textfile"
-
-    @property
-    def servers(self) -> Path:
-        return self.folder / "servers"
-
-    @property
-    def airflow(self) -> Path:
-        return self.folder / "airflow"
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.job, self.twin = folder / "job", folder / "twin"
+        self.checkpoint = self.job / "checkpoint"
+        self.queries = folder / "queries.yaml"
+        self.textfiles = folder / "textfile"  # for metrics when there is no Pushgateway
+        self.servers, self.airflow = folder / "servers", folder / "airflow"
 
     def clear(self) -> None:
         """Deletes everything and creates the folder of the job."""
@@ -65,7 +40,7 @@ class Places:
 
     def write_queries(self, gateway: str | None, *copies: str) -> None:
         metrics = {"pushgateway": gateway} if gateway else {"textfile": str(self.textfiles)}
-        checkpoints = {QUERY: self.checkpoint} | {one: self.copy_of(one) for one in copies}
+        checkpoints = {QUERY: self.checkpoint} | {copy: self.copy_of(copy) for copy in copies}
         queries = {
             name: {"checkpoint": str(path), "detail": "partition"}
             for name, path in checkpoints.items()
@@ -74,10 +49,4 @@ class Places:
         self.queries.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
 
     def setup(self, gateway: str | None) -> Setup:
-        return Setup(
-            home=self.airflow,
-            dags=PROJECT / "dags",
-            plugins=PROJECT / "plugins",
-            queries=self.queries,
-            gateway=gateway,
-        )
+        return Setup(self.airflow, PROJECT / "dags", PROJECT / "plugins", self.queries, gateway)

@@ -32,13 +32,7 @@ class Process:
 
 
 def spawn(command: Sequence[str], *, log: Path, environ: Mapping[str, str]) -> Process:
-    """Starts a program in its own session, with exactly this environment.
-
-    Args:
-        command: the program's path and its arguments.
-        log: the file for all its output; replaced when it exists.
-        environ: its whole environment.
-    """
+    """Starts a program in its own session, with exactly this environment; replaces its log."""
     # Not `subprocess.Popen`: such an object warns when it is dropped before its process has ended,
     # and only the number of these processes is kept.
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
@@ -61,11 +55,7 @@ def alive(process: Process) -> bool:
 def wait_until(
     holds: Callable[[], bool], *, seconds: float, needed: Collection[Process] = ()
 ) -> bool:
-    """Waits for a condition that needs some programs to run.
-
-    Returns:
-        False when the condition does not hold in time, or one of the programs ended.
-    """
+    """Waits for a condition that needs some programs to run; false if it is in vain."""
     deadline = time.monotonic() + seconds
     while not (held := holds()) and all(map(alive, needed)) and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
@@ -107,14 +97,10 @@ def free_port(wanted: int = 0) -> int:
     A random one lies below the range from which the system serves programs that let it choose, so
     that none of them takes it before our program does.
     """
-    port = wanted or _random_port()
-    while not _is_free(port):
-        port = _random_port()
+    port = wanted
+    while not (port and _is_free(port)):
+        port = random.SystemRandom().randrange(*_PORTS)
     return port
-
-
-def _random_port() -> int:
-    return random.SystemRandom().randrange(*_PORTS)
 
 
 def _is_free(port: int) -> bool:

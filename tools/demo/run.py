@@ -3,33 +3,31 @@
 Each step prints its measurements. In any case, no started process is left running.
 """
 
+import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import partial
+from pathlib import Path
 
 from statemaint.airflow.names import VERIFY_DAG, dag_id, page_address
 from statemaint.errors import StatemaintError
 from tools.demo import show
 from tools.demo.airflow import Airflow, airflow
 from tools.demo.airflow_client import TaskInstance
-from tools.demo.board import silent_queries
-from tools.demo.pipeline import run_hours
+from tools.demo.pipeline import output_rows, run_hours
 from tools.demo.places import AIRFLOW_PORT, ALERTS, DASHBOARDS, POLICY, QUERY, Places
-from tools.demo.prometheus import MissingPart, prometheus, pushgateway
-from tools.demo.proof import (
-    SEED,
-    Digests,
-    DisprovedError,
-    make_twin,
-    must_be_equal,
-    read_states,
-    restart,
-)
-from tools.demo.steps import Advance, Steps
+from tools.demo.prometheus import MissingPart, prometheus, pushgateway, silent_queries
+from tools.demo.session import Digests, oracle_session, read_all, retained_batches
+from tools.demo.show import Advance, Steps
 
 HOURS = 13
 STEPS = 8
+SEED = 7
+
+
+class DisprovedError(StatemaintError):
+    """Spark found a difference, which must never happen."""
+
+    code = "DISPROVED"
 
 
 class DemoFailedError(StatemaintError):
@@ -38,30 +36,20 @@ class DemoFailedError(StatemaintError):
     code = "DEMO_FAILED"
 
 
-@dataclass(frozen=True, slots=True)
-class SeenBefore:
-    """The measurements before maintenance."""
-
-    size: show.Size
-    states: Digests
-
-
 def demo(places: Places, steps: Steps) -> None:
-    """Runs the whole demo once and prints the proof.
-
-    Raises:
-        DisprovedError: when Spark finds any difference.
-        DemoFailedError: when a step did not have its required result.
-    """
     neglect(places, steps)
-    seen = _before(places, steps)
+    shutil.copytree(places.job, places.twin)
+    states, size = _read(places, steps, "before"), show.measure(places.checkpoint)
     with ExitStack() as running:
         gateway = _gateway(places, steps, running)
         places.write_queries(gateway)
         with steps.step("start Airflow: api-server, scheduler, dag-processor") as advance:
             server = running.enter_context(airflow(places.setup(gateway), progress=advance))
         _maintain(server, steps)
-        _after(places, steps, seen)
+        after = _read(places, steps, "after")
+        steps.show("", show.sizes(size, show.measure(places.checkpoint)), "")
+        must_be_equal(states, after)
+        steps.show("The retained batches, by Spark's own state reader:", *show.states(after))
         _metrics(places, steps, gateway)
     _restart(places, steps)
     steps.show("", "Proved: Spark reads the same rows, and the query continues as before.")
@@ -73,18 +61,17 @@ def neglect(places: Places, steps: Steps) -> None:
     places.clear()
     title = f"run the hourly query {HOURS} times, as a scheduler would"
     with steps.step(title, HOURS) as advance:
-        run_hours(places.job, hours=range(HOURS), seed=SEED, progress=partial(_hour, advance))
+        run_hours(
+            places.job,
+            hours=range(HOURS),
+            seed=SEED,
+            progress=lambda hour: advance(f"hour {hour}"),
+        )
 
 
-def _hour(advance: Advance, hour: int) -> None:
-    advance(f"hour {hour}")
-
-
-def _before(places: Places, steps: Steps) -> SeenBefore:
-    make_twin(places.job, places.twin)
-    with steps.step("let Spark read every retained batch, before") as advance:
-        states = read_states(places.checkpoint, advance)
-    return SeenBefore(show.measure(places.checkpoint), states)
+def _read(places: Places, steps: Steps, when: str) -> Digests:
+    with steps.step(f"let Spark read every retained batch, {when}") as advance:
+        return read_states(places.checkpoint, advance)
 
 
 def _gateway(places: Places, steps: Steps, running: ExitStack) -> str | None:
@@ -99,7 +86,8 @@ def _maintain(server: Airflow, steps: Steps) -> None:
     with steps.step("trigger the query's DAG through Airflow's API, and wait for it"):
         run, instances = _succeed(server, dag_id(QUERY))
     steps.show("", f"DAG {dag_id(QUERY)}, run {run}: success", show.tasks(instances))
-    _must_be_mapped(instances)
+    if all(instance.map_index < 0 for instance in instances):
+        raise DemoFailedError("the DAG's run found nothing to maintain")
     with steps.step("verify every file, by the DAG for manual work"):
         run, _ = _succeed(server, VERIFY_DAG, {"query": QUERY, "deep": True})
     steps.show("", f"DAG {VERIFY_DAG}, run {run}: success")
@@ -108,7 +96,6 @@ def _maintain(server: Airflow, steps: Steps) -> None:
 def _succeed(
     server: Airflow, dag: str, form: Mapping[str, object] | None = None
 ) -> tuple[str, list[TaskInstance]]:
-    """Runs a DAG once, and returns the run and its tasks."""
     client = server.client()
     client.wait_for_dag(dag)
     client.unpause(dag)
@@ -116,30 +103,16 @@ def _succeed(
     state = client.wait_for_run(dag, run)
     instances = client.task_instances(dag, run)
     if state != "success":
-        logs = [client.log(dag, run, one) for one in instances if one.state == "failed"]
+        failed = [instance for instance in instances if instance.state == "failed"]
+        logs = [client.log(dag, run, instance) for instance in failed]
         raise DemoFailedError("\n".join([f"the run of {dag} failed", *logs]))
     return run, instances
-
-
-def _must_be_mapped(instances: list[TaskInstance]) -> None:
-    mapped = [one for one in instances if one.map_index >= 0]
-    if not mapped:
-        raise DemoFailedError("the DAG's run found nothing to maintain")
-
-
-def _after(places: Places, steps: Steps, seen: SeenBefore) -> None:
-    with steps.step("let Spark read every retained batch, after") as advance:
-        after = read_states(places.checkpoint, advance)
-    steps.show("", show.sizes(seen.size, show.measure(places.checkpoint)), "")
-    must_be_equal(seen.states, after)
-    steps.show("The retained batches, by Spark's own state reader:")
-    steps.show(*show.states(dict(after)))
 
 
 def _metrics(places: Places, steps: Steps, gateway: str | None) -> None:
     title = "ask Prometheus every query of the dashboards"
     with steps.step(title if gateway else "read the metrics that were written"):
-        lines = show.served_metrics(gateway) if gateway else show.written_metrics(places.textfiles)
+        lines = show.metrics(gateway, places.textfiles)
         board = _ask_board(places, gateway) if gateway else "no Prometheus, no dashboards"
     steps.show("", f"Some of the metrics, from {gateway or places.textfiles}:")
     steps.show(*(f"  {line}" for line in lines), board)
@@ -150,27 +123,33 @@ def _metrics(places: Places, steps: Steps, gateway: str | None) -> None:
 def _ask_board(places: Places, gateway: str) -> str:
     try:
         with prometheus(places.servers, scrape=[gateway], rules=[ALERTS]) as server:
-            silent = [
-                one
-                for one in silent_queries(DASHBOARDS, server.url)
-                if "savepoint" not in one.panel.lower()  # the demo makes none
-            ]
+            silent = [query.panel for query in silent_queries(DASHBOARDS, server.url)]
     except MissingPart as missing:
         return f"No Prometheus to ask: {missing}"
-    if silent:
-        raise DemoFailedError(f"no data for the dashboards' {[one.panel for one in silent]}")
+    # The demo makes no savepoints.
+    if silent := [panel for panel in silent if "savepoint" not in panel.lower()]:
+        raise DemoFailedError(f"no data for the dashboards' {silent}")
     return "Dashboards: every query that a healthy job answers returns data."
 
 
 def _restart(places: Places, steps: Steps) -> None:
+    before, jobs = retained_batches(places.checkpoint)[-1], (places.job, places.twin)
     with steps.step("restart the query, and its twin that was never maintained") as advance:
-        went_on = restart(places.job, places.twin, hour=HOURS, advance=advance)
-    if went_on.batches < 2:  # noqa: PLR2004 -- the proof wants two
-        raise DisprovedError(f"only {went_on.batches} more batches were processed")
+        for job in jobs:
+            run_hours(job, hours=[HOURS], seed=SEED, progress=advance)
+        rows, twin_rows = output_rows(places.job), output_rows(places.twin)
+        if rows != twin_rows:
+            differ = f"{len(rows)} rows, {len(twin_rows)} in the twin"
+            raise DisprovedError(f"the output differs: {differ}")
+        states, undisturbed = (read_states(job / "checkpoint", advance) for job in jobs)
+        must_be_equal(states, undisturbed)
+    batches = retained_batches(places.checkpoint)[-1] - before
+    if batches < 2:  # noqa: PLR2004 -- the proof wants two
+        raise DisprovedError(f"only {batches} more batches were processed")
     steps.show(
         "",
-        f"The query processed {went_on.batches} more batches from the maintained checkpoint: "
-        f"{went_on.rows} rows of output and {went_on.states} states equal its twin's.",
+        f"The query processed {batches} more batches from the maintained checkpoint: "
+        f"{len(rows)} rows of output and {len(states)} states equal its twin's.",
     )
 
 
@@ -186,3 +165,25 @@ def _next(steps: Steps) -> None:
         "The page with all queries, in Airflow's navigation, while `make up` runs:",
         f"  {page_address(f'http://127.0.0.1:{AIRFLOW_PORT}')}",
     )
+
+
+def read_states(checkpoint: Path, advance: Advance) -> Digests:
+    batches = retained_batches(checkpoint)
+    with oracle_session() as spark:
+        return read_all(
+            spark,
+            checkpoint,
+            batches=batches,
+            progress=lambda batch: advance(f"batch {batch}"),
+        )
+
+
+def must_be_equal(before: Digests, after: Digests) -> None:
+    """Compares the states that Spark read; the error names the first store and batch."""
+    for key in sorted({*before, *after}):
+        if before.get(key) != after.get(key):
+            operator, store, batch = key
+            raise DisprovedError(
+                f"operator {operator}, store {store}, batch {batch}: Spark read "
+                f"{before.get(key)} before and {after.get(key)} after"
+            )

@@ -1,21 +1,24 @@
-"""The demo's output: always measured, never written in advance."""
+"""The demo's output: its progress, and results that are measured, never written in advance."""
 
+import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
+from rich.console import Console
 from rich.filesize import decimal
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 
-from statemaint.model.checkpoint import Checkpoint
 from statemaint.planning import scan_checkpoint
 from statemaint.report.to_json import chain_length
 from statemaint.storage import LocalStorage
 from tools.demo.airflow_client import TaskInstance
-from tools.demo.oracle import OracleDigest
+from tools.demo.session import Digests
 
+Advance = Callable[[object], None]
 _METRICS = (
     "statemaint_chain_length_max",
     "statemaint_last_run_snapshots_written",
@@ -27,58 +30,34 @@ _METRICS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
-    """A checkpoint in numbers: totals over its stores, and the shortest and longest chain."""
-
-    stores: int
-    chains: tuple[int, int]
-    snapshots: int
-    files: int
-    bytes: int
-    target: int
+_SIZES = ("deltas to replay at a restart", "snapshots", "files under state/", "bytes under state/")
 
 
-def measure(checkpoint: Path) -> Size:
+def measure(checkpoint: Path) -> tuple[str, ...]:
+    """Returns the sizes of a checkpoint, in the order of `_SIZES`."""
     seen = scan_checkpoint(LocalStorage(checkpoint))
     files = [file.entry.size for store in seen.stores for file in store.files]
-    chains = _chains(seen)
+    chains = {chain_length(store, seen.target) or 0 for store in seen.stores}
+    deltas = "-".join(map(str, sorted({min(chains), max(chains)})))
     snapshots = sum(len(store.versions.snapshots) for store in seen.stores)
-    return Size(
-        stores=len(seen.stores),
-        chains=(min(chains), max(chains)),
-        snapshots=snapshots,
-        files=len(files),
-        bytes=sum(files),
-        target=seen.target or 0,
-    )
+    return deltas, str(snapshots), str(len(files)), decimal(sum(files))
 
 
-def _chains(seen: Checkpoint) -> list[int]:
-    return [chain_length(store, seen.target) or 0 for store in seen.stores]
-
-
-def sizes(before: Size, after: Size) -> Table:
+def sizes(before: tuple[str, ...], after: tuple[str, ...]) -> Table:
     table = Table("", "before", "after", box=None, pad_edge=False, header_style="bold")
-    table.add_row("deltas to replay at a restart", _range(before.chains), _range(after.chains))
-    table.add_row("snapshots", str(before.snapshots), str(after.snapshots))
-    table.add_row("files under state/", str(before.files), str(after.files))
-    table.add_row("bytes under state/", decimal(before.bytes), decimal(after.bytes))
+    for row in zip(_SIZES, before, after, strict=True):
+        table.add_row(*row)
     return table
-
-
-def _range(pair: tuple[int, int]) -> str:
-    return str(pair[0]) if pair[0] == pair[1] else f"{pair[0]}-{pair[1]}"
 
 
 def tasks(instances: Sequence[TaskInstance]) -> Table:
     table = Table("task", "name", "state", box=None, pad_edge=False, header_style="bold")
-    for one in instances:
-        table.add_row(one.task, one.label or "", one.state or "")
+    for instance in instances:
+        table.add_row(instance.task, instance.label or "", instance.state or "")
     return table
 
 
-def states(digests: dict[tuple[int, str, int], OracleDigest]) -> Iterable[str]:
+def states(digests: Digests) -> Iterable[str]:
     """Yields a line for each batch that Spark read, with the number of rows in its stores."""
     rows: Counter[int] = Counter()
     for (_, _, batch), digest in digests.items():
@@ -87,13 +66,12 @@ def states(digests: dict[tuple[int, str, int], OracleDigest]) -> Iterable[str]:
         yield f"  batch {batch}: {count} rows, equal before and after"
 
 
-def served_metrics(gateway: str) -> list[str]:
+def metrics(gateway: str | None, folder: Path) -> list[str]:
+    """Returns some metrics of a Pushgateway, or of the textfiles in a folder."""
+    if gateway is None:
+        return _chosen("".join(file.read_text() for file in sorted(folder.glob("*.prom"))))
     with urlopen(f"{gateway}/metrics", timeout=10) as answer:  # noqa: S310 -- our own server
         return _chosen(answer.read().decode())
-
-
-def written_metrics(folder: Path) -> list[str]:
-    return _chosen("".join(file.read_text() for file in sorted(folder.glob("*.prom"))))
 
 
 def _chosen(text: str) -> list[str]:
@@ -101,3 +79,44 @@ def _chosen(text: str) -> list[str]:
     lines = [line for line in text.splitlines() if line.startswith(_METRICS)]
     lines = [line for line in lines if 'partition="0"' in line or "partition=" not in line]
     return [line for line in lines if not ("reason=" in line and line.endswith((" 0", " 0.0")))]
+
+
+class Steps:
+    """The demo's numbered steps; each prints its title and its duration on stderr."""
+
+    def __init__(self, total: int) -> None:
+        self._console = Console(highlight=False)
+        self._progress = Console(stderr=True, highlight=False)
+        self._total, self._number = total, 0
+
+    def show(self, *lines: object) -> None:
+        for line in lines:
+            self._console.print(line, markup=False, soft_wrap=isinstance(line, str))
+
+    @contextmanager
+    def step(self, title: str, total: int | None = None) -> Iterator[Advance]:
+        """Runs one step; yields a function that the caller calls after each part of the step."""
+        self._number += 1
+        head = f"[{self._number}/{self._total}] {title}"
+        started = time.monotonic()
+        if self._progress.is_terminal:
+            with self._bar(head, total) as advance:
+                yield advance
+        else:
+            self._progress.print(f"{head} ...", markup=False)
+            yield lambda _done: None
+        seconds = time.monotonic() - started
+        self._progress.print(f"{head}: {seconds:.0f} s", markup=False)
+
+    @contextmanager
+    def _bar(self, head: str, total: int | None) -> Iterator[Advance]:
+        columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn()]
+        counted = [*columns, MofNCompleteColumn()] if total else columns
+        with Progress(*counted, console=self._progress, transient=True) as progress:
+            task = progress.add_task(head, total=total)
+
+            def advance(done: object) -> None:
+                text = f"{head}: {done}" if isinstance(done, str) else head
+                progress.update(task, advance=1, description=text)
+
+            yield advance

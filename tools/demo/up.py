@@ -5,7 +5,6 @@ file, whose alert fires.
 """
 
 import shutil
-from dataclasses import dataclass, field
 
 from statemaint.airflow.names import dag_id, page_address
 from tools.demo import airflow as airflow_server
@@ -22,7 +21,7 @@ from tools.demo.prometheus import (
     stop_all,
 )
 from tools.demo.run import HOURS, DemoFailedError, neglect
-from tools.demo.steps import Steps
+from tools.demo.show import Steps
 
 # The usual ports; a server gets another port if its usual one is taken.
 GATEWAY_PORT, PROMETHEUS_PORT, ALERTMANAGER_PORT, EXPORTER_PORT = 9091, 9090, 9093, 9808
@@ -32,21 +31,10 @@ _ALERT_SECONDS = 180.0
 _LOST = "6.delta"
 
 
-@dataclass(slots=True)
-class Monitoring:
-    """The running servers of Prometheus: the addresses for other servers, and lines to show."""
-
-    gateway: str | None = None
-    alertmanager: str | None = None
-    lines: list[str] = field(default_factory=list)
-
-
 def up(places: Places, steps: Steps) -> None:
     """Creates the queries, starts all servers for them, and maintains two of them.
 
-    Raises:
-        StatemaintError: when a server did not become ready, or an alert did not fire; all started
-            servers are ended.
+    If a server does not become ready, or an alert does not fire, all started servers are ended.
     """
     down(places)
     neglect(places, steps)
@@ -60,16 +48,15 @@ def up(places: Places, steps: Steps) -> None:
 def _start(places: Places, steps: Steps) -> None:
     _copy(places)
     with steps.step("start Pushgateway, exporter, Alertmanager and Prometheus"):
-        monitoring = _monitoring(places)
+        gateway, manager, lines = _monitoring(places)
     with steps.step("start Airflow") as advance:
-        server = airflow_server.start(
-            places.setup(monitoring.gateway), port=free_port(AIRFLOW_PORT), progress=advance
-        )
+        setup = places.setup(gateway)
+        server = airflow_server.start(setup, port=free_port(AIRFLOW_PORT), progress=advance)
     with steps.step("maintain the healthy query and the broken one"):
         _maintain(server)
     with steps.step("wait for the alert of the broken query"):
-        fires = _fires(monitoring.alertmanager)
-    _show(places, steps, server, [*monitoring.lines, *fires])
+        fires = _fires(manager)
+    _show(places, steps, server, [*lines, *fires])
 
 
 def _copy(places: Places) -> None:
@@ -80,41 +67,36 @@ def _copy(places: Places) -> None:
     lost.with_name(f".{_LOST}.crc").unlink(missing_ok=True)
 
 
-def _monitoring(places: Places) -> Monitoring:
-    monitoring, folder = Monitoring(), places.servers
+def _monitoring(places: Places) -> tuple[str | None, str | None, list[str]]:
+    """Starts Prometheus's servers; returns a Pushgateway, an Alertmanager, and lines to show."""
+    folder, gateway, manager = places.servers, None, None
     try:
-        monitoring.gateway = pushgateway(folder, port=free_port(GATEWAY_PORT)).url
-        monitoring.lines.append(f"Pushgateway {monitoring.gateway}")
+        gateway = pushgateway(folder, port=free_port(GATEWAY_PORT)).url
+        lines = [f"Pushgateway {gateway}"]
     except MissingPart as missing:
-        monitoring.lines.append(f"Metrics     {places.textfiles}: {missing}")
-    places.write_queries(monitoring.gateway, HEALTHY, BROKEN)
+        lines = [f"Metrics     {places.textfiles}: {missing}"]
+    places.write_queries(gateway, HEALTHY, BROKEN)
     exporting = exporter(folder, places.queries, port=free_port(EXPORTER_PORT)).url
-    monitoring.lines.append(f"Exporter    {exporting}/metrics")
+    lines.append(f"Exporter    {exporting}/metrics")
     try:
-        monitoring.alertmanager = alertmanager(
-            folder, port=free_port(ALERTMANAGER_PORT), inhibition=INHIBITION
-        ).url
-        monitoring.lines.append(f"Alertmanager {monitoring.alertmanager}")
+        port = free_port(ALERTMANAGER_PORT)
+        manager = alertmanager(folder, port=port, inhibition=INHIBITION).url
+        lines.append(f"Alertmanager {manager}")
     except MissingPart as missing:
-        monitoring.lines.append(f"No alerts   {missing}")
-    monitoring.lines.append(_prometheus(places, monitoring, exporting))
-    return monitoring
-
-
-def _prometheus(places: Places, monitoring: Monitoring, exporter: str) -> str:
+        lines.append(f"No alerts   {missing}")
     try:
         server = prometheus(
-            places.servers,
-            scrape=[monitoring.gateway] if monitoring.gateway else [],
+            folder,
+            scrape=[gateway] if gateway else [],
             rules=[ALERTS],
-            exporters=[exporter],
-            alertmanagers=[monitoring.alertmanager] if monitoring.alertmanager else [],
+            exporters=[exporting],
+            alertmanagers=[manager] if manager else [],
             port=free_port(PROMETHEUS_PORT),
         )
     except MissingPart as missing:
-        monitoring.alertmanager = None  # it receives no alerts
-        return f"No Prometheus: {missing}"
-    return f"Prometheus  {server.url}/alerts"
+        # The Alertmanager receives no alerts.
+        return gateway, None, [*lines, f"No Prometheus: {missing}"]
+    return gateway, manager, [*lines, f"Prometheus  {server.url}/alerts"]
 
 
 def _maintain(server: Airflow) -> None:
@@ -132,7 +114,8 @@ def _fires(alertmanager: str | None) -> list[str]:
     if alertmanager is None:
         return []
     wait_until(lambda: bool(alerts_of(alertmanager)), seconds=_ALERT_SECONDS)
-    fires = [f"{one['alertname']} of {one.get('query', 'all')}" for one in alerts_of(alertmanager)]
+    alerts = alerts_of(alertmanager)
+    fires = [f"{alert['alertname']} of {alert.get('query', 'all')}" for alert in alerts]
     if fires != [f"StatemaintBroken of {BROKEN}"]:
         raise DemoFailedError(f"these alerts fire: {', '.join(fires) or 'none'}")
     return [f"Fires now   {fires[0]}"]

@@ -3,8 +3,7 @@
 import json
 import sys
 
-from tools.json_documents.page import page
-from tools.json_documents.schema import schema
+from tools.json_documents.page import page, schema
 
 if sys.argv[1:] == ["--schema"]:
     sys.stdout.write(json.dumps(schema(), indent=2) + "\n")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tools.json_documents import looking, maintaining, recovering, savepoints, state
+from tools.json_documents import looking, maintaining, recovering, state
 from tools.json_documents.kinds import Choice, JsonObject, Kind, Part, Verb, parts_of
 
 
@@ -52,7 +52,7 @@ VERBS: tuple[Verb, ...] = (
         recovering.FinishedUndo,
         about="The document that the verb whose plan it carries out would have printed.",
     ),
-    _verb("savepoints", savepoints.SavepointsOfAFolder),
+    _verb("savepoints", recovering.SavepointsOfAFolder),
     _verb("pin", maintaining.PinnedBatch),
     _verb("pins", maintaining.PinsOfACheckpoint),
     _verb("queries", state.QueriesFile),
@@ -76,9 +76,7 @@ def named_in(kind: Kind) -> Iterator[Named]:
 
 def everything() -> Iterator[Named]:
     """Yields the named types in all documents of all verbs, each as often as it occurs."""
-    for verb in VERBS:
-        for document in verb.documents:
-            yield from named_in(document)
+    yield from (named for verb in VERBS for each in verb.documents for named in named_in(each))
 
 
 def home(one: Named) -> Verb | None:
@@ -86,13 +84,9 @@ def home(one: Named) -> Verb | None:
 
     A document is explained by the first verb that prints it.
     """
-    printed = {doc.name: verb for verb in reversed(VERBS) for doc in verb.documents}
+    printed = {each.name: verb for verb in reversed(VERBS) for each in verb.documents}
     if one.name in printed:
         return printed[one.name]
-    users = {
-        printed[document.name].name: printed[document.name]
-        for verb in VERBS
-        for document in verb.documents
-        if one in named_in(document)
-    }
+    documents = (each for verb in VERBS for each in verb.documents if one in named_in(each))
+    users = {printed[document.name].name: printed[document.name] for document in documents}
     return next(iter(users.values())) if len(users) == 1 else None

@@ -12,32 +12,18 @@ from statemaint.wording import Explained
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A value without parts.
-
-    Attributes:
-        name: its display name.
-        many: several of them.
-        schema: its type in JSON Schema.
-    """
+    """A value without parts, by the name of its type in JSON Schema."""
 
     name: str
-    many: str
-    schema: str
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A string from a closed set.
-
-    Attributes:
-        name: its display name.
-        meanings: each string that it may be, with its meaning.
-        page: the document that explains them, if the page does not.
-    """
+    """A string from a closed set."""
 
     name: str
-    meanings: Mapping[str, str]
-    page: str = ""
+    meanings: Mapping[str, str]  # each string that it may be, with its meaning
+    page: str = ""  # the document that explains them, if the page does not
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -57,15 +43,10 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class MapOf:
-    """An object of any number of fields.
-
-    Attributes:
-        of: the type of its values.
-        by: the meaning of its names, in words or as a closed set.
-    """
+    """An object of any number of fields."""
 
     of: "Kind"
-    by: str | Choice
+    by: str | Choice  # the meaning of its names
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,60 +63,42 @@ class Either:
 
 @dataclass(frozen=True, slots=True)
 class JsonField:
-    """A field of an object.
-
-    Attributes:
-        name: its name.
-        kind: its type.
-        meaning: in one line, with the unit.
-        optional: whether it is absent if it does not apply.
-    """
+    """A field of an object; an optional one is absent if it does not apply."""
 
     name: str
     kind: "Kind"
-    meaning: str
+    meaning: str  # in one line, with the unit
     optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class JsonObject:
-    """An object whose fields are known: a whole document, or a part of one.
+    """An object whose fields are known: a whole document, or a part of one."""
 
-    Attributes:
-        name: its display name; no two objects share a name.
-        fields: in the order in which they are printed.
-        about: a remark on the whole.
-        lines: the field whose elements `--json-lines` prints, a line each; empty without that flag.
-    """
-
-    name: str
-    fields: tuple[JsonField, ...]
-    about: str = ""
-    lines: str = ""
+    name: str  # no two objects share one
+    fields: tuple[JsonField, ...]  # in the order in which they are printed
+    about: str = ""  # a remark on the whole
+    lines: str = ""  # the field whose elements `--json-lines` prints, a line each, if it can
 
 
 Kind = Plain | Choice | ListOf | MapOf | Columns | Either | JsonObject
 
-TEXT = Plain("string", "strings", "string")
-INTEGER = Plain("integer", "integers", "integer")
-NUMBER = Plain("number", "numbers", "number")
-BOOLEAN = Plain("boolean", "booleans", "boolean")
-NULL = Plain("null", "nulls", "null")
+PLAIN: dict[object, Kind] = {
+    str: Plain("string"),
+    int: Plain("integer"),
+    float: Plain("number"),
+    bool: Plain("boolean"),
+    NoneType: Plain("null"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A verb and its documents.
-
-    Attributes:
-        name: the verb.
-        documents: each document that it may print, except an error.
-        about: when it prints each.
-    """
+    """A verb and its documents."""
 
     name: str
-    documents: tuple[JsonObject, ...]
-    about: str = ""
+    documents: tuple[JsonObject, ...]  # each that it may print, except an error
+    about: str = ""  # when it prints each
 
 
 def listed(names: type[Enum]) -> dict[str, str]:
@@ -148,7 +111,6 @@ def explained(members: Iterable[Explained]) -> dict[str, str]:
 
 
 def parts_of(kind: Kind) -> tuple[Kind, ...]:
-    """Returns the parts of a type."""
     match kind:
         case ListOf(of):
             return (of,)
@@ -160,9 +122,6 @@ def parts_of(kind: Kind) -> tuple[Kind, ...]:
             return tuple(one.kind for one in fields)
         case Plain() | Choice() | Columns():
             return ()
-
-
-# -- objects that are declared as classes
 
 
 class Part:
@@ -181,19 +140,12 @@ class Part:
         cls.shape = JsonObject(name, tuple(_fields(cls)), about, lines)
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
-    meaning: str
-    optional: bool
-
-
 def said(meaning: str, *, optional: bool = False) -> Any:
     """Gives a field of a `Part` its meaning; an optional one is absent if it does not apply."""
-    return _Said(meaning, optional)
+    return meaning, optional
 
 
 Row = Annotated[dict[str, Any], Columns()]
-_PLAIN = {str: TEXT, int: INTEGER, float: NUMBER, bool: BOOLEAN, NoneType: NULL}
 
 
 def _fields(part: type) -> Iterator[JsonField]:
@@ -201,8 +153,8 @@ def _fields(part: type) -> Iterator[JsonField]:
         if name.startswith("_"):
             yield from hint.shape.fields
             continue
-        given = vars(part).get(name) or _Said(_meaning(hint), optional=False)
-        yield JsonField(name.rstrip("_"), _kind_of(hint), given.meaning, given.optional)
+        meaning, optional = vars(part).get(name) or (_meaning(hint), False)
+        yield JsonField(name.rstrip("_"), _kind_of(hint), meaning, optional)
 
 
 def _meaning(hint: Any) -> str:
@@ -211,8 +163,8 @@ def _meaning(hint: Any) -> str:
 
 
 def _kind_of(hint: Any) -> Kind:
-    if hint in _PLAIN:
-        return _PLAIN[hint]
+    if hint in PLAIN:
+        return PLAIN[hint]
     if isinstance(hint, type) and issubclass(hint, Part):
         return hint.shape
     if get_origin(hint) is Annotated:

@@ -2,24 +2,8 @@
 
 from typing import Annotated
 
+from tools.json_documents import shared
 from tools.json_documents.kinds import Part, said
-from tools.json_documents.shared import (
-    Checkpoint,
-    CheckpointThatCouldNotBeRead,
-    Codec,
-    FindingName,
-    Findings,
-    Folder,
-    Format,
-    Head,
-    Judged,
-    LastCommittedBatch,
-    Pins,
-    Provider,
-    QueryId,
-    Store,
-    StoreId,
-)
 
 
 class OneCheckpointScanned(Part, lines="stores"):
@@ -27,78 +11,68 @@ class OneCheckpointScanned(Part, lines="stores"):
     checkpoint.
     """
 
-    _head: Head
-    _judged: Judged
-    query_id: QueryId
-    last_committed_batch: LastCommittedBatch
+    _head: shared.Head
+    _judged: shared.Judged
+    query_id: shared.QueryId
+    last_committed_batch: shared.LastCommittedBatch
     target_version: int | None = said("that batch + 1")
     floor: int | None = said("the oldest version that the commit log requires; null without one")
-    provider: Provider
-    codec: Codec
-    pins: Pins
-    stores: list[Store] = said("every store")
-    findings: Findings
+    provider: shared.Provider
+    codec: shared.Codec
+    pins: shared.Pins
+    stores: list[shared.Store] = said("every store")
+    findings: shared.Findings
 
 
 class AScanAmongMany(Part):
-    checkpoint: Checkpoint
-    _judged: Judged
-    last_committed_batch: LastCommittedBatch
+    checkpoint: shared.Checkpoint
+    _judged: shared.Judged
+    last_committed_batch: shared.LastCommittedBatch
     stores: int = said("the number of its stores")
     files: int = said("the number of their files")
     bytes: int = said("the size of these files")
     longest_chain: int = said("deltas, of the stores that load")
     broken_stores: int = said("the number that do not load")
-    findings: Findings
+    findings: shared.Findings
 
 
 class ManyCheckpointsScanned(Part, lines="checkpoints"):
-    format: Format
-    folder: Folder
-    checkpoints: list[AScanAmongMany | CheckpointThatCouldNotBeRead] = said(
-        "each checkpoint below it"
+    format: shared.Format
+    folder: shared.Folder
+    checkpoints: list[AScanAmongMany | shared.Unread] = said("each checkpoint below it")
+
+
+class Verified(Part):
+    _judged: shared.Judged
+    healthy: bool = said("whether no finding is damage")
+    versions_checked: int = said(
+        "retained versions of which every file passed, counted for each store; with `--deep` "
+        "every file was decoded"
     )
-
-
-VersionsChecked = Annotated[
-    int,
-    "retained versions of which every file passed, counted for each store; with `--deep` "
-    "every file was decoded",
-]
-
-
-Versions = Annotated[int, "retained versions that were looked at, counted for each store"]
+    versions: int = said("retained versions that were looked at, counted for each store")
 
 
 class OneCheckpointVerified(Part, lines="findings"):
-    _head: Head
-    _judged: Judged
-    healthy: bool = said("whether no finding is damage")
-    versions_checked: VersionsChecked
-    versions: Versions
-    findings: Findings
+    _head: shared.Head
+    _verified: Verified
+    findings: shared.Findings
 
 
 class AVerificationAmongMany(Part):
-    checkpoint: Checkpoint
-    _judged: Judged
-    healthy: bool = said("whether no finding is damage")
-    versions_checked: VersionsChecked
-    versions: Versions
+    checkpoint: shared.Checkpoint
+    _verified: Verified
     stores: int = said("the number of its stores")
-    findings: Findings
+    findings: shared.Findings
 
 
 class ManyCheckpointsVerified(Part, lines="checkpoints"):
-    format: Format
-    folder: Folder
-    checkpoints: list[AVerificationAmongMany | CheckpointThatCouldNotBeRead] = said(
-        "each checkpoint below it"
-    )
+    format: shared.Format
+    folder: shared.Folder
+    checkpoints: list[AVerificationAmongMany | shared.Unread] = said("each checkpoint below it")
 
 
 class LongestChain(Part):
-    _store_id: StoreId
+    _store_id: shared.StoreId
     deltas: int = said("their number")
     files: int = said("with the snapshot")
     bytes: int = said("with RocksDB's tables")
@@ -147,23 +121,19 @@ class RestartEstimate(Part):
 
 
 Restarts = Annotated[bool, "whether the query can be started again as it is, with the newest Spark"]
-
-
 RestartsSince = Annotated[
     str | None, "the first Spark that does so, if older ones do not; else null"
 ]
-
-
-Damage = Annotated[dict[FindingName, int], "the number of findings that are damage"]
+Damage = Annotated[dict[shared.FindingName, int], "the number of findings that are damage"]
 
 
 class OneCheckpointDiagnosed(Part):
-    _head: Head
-    _judged: Judged
+    _head: shared.Head
+    _judged: shared.Judged
     restarts: Restarts
     restarts_since: RestartsSince
     passed_over: list[str] = said("the paths of the bad snapshots that it then passes over")
-    last_committed_batch: LastCommittedBatch
+    last_committed_batch: shared.LastCommittedBatch
     loadable_batches: list[int] = said("those of the commit log that load in every store")
     goes_back_to: int | None = said(
         "the newest batch that `rollback` should take; null if there is none"
@@ -176,15 +146,15 @@ class OneCheckpointDiagnosed(Part):
     unseen: list[str] = said("what was not checked")
     damage: Damage
     next: list[str] = said("what to do")
-    findings: Findings
+    findings: shared.Findings
 
 
 class ADiagnosisAmongMany(Part):
-    checkpoint: Checkpoint
-    _judged: Judged
+    checkpoint: shared.Checkpoint
+    _judged: shared.Judged
     restarts: Restarts
     restarts_since: RestartsSince
-    last_committed_batch: LastCommittedBatch
+    last_committed_batch: shared.LastCommittedBatch
     loadable_batches: int = said("the number in the commit log that load in every store")
     longest_chain: int | None = said("deltas, at the newest version; null if no store loads")
     bytes: int | None = said(
@@ -192,19 +162,17 @@ class ADiagnosisAmongMany(Part):
     )
     damage: Damage
     next: list[str] = said("what to do")
-    findings: Findings
+    findings: shared.Findings
 
 
 class ManyCheckpointsDiagnosed(Part):
-    format: Format
-    folder: Folder
-    checkpoints: list[ADiagnosisAmongMany | CheckpointThatCouldNotBeRead] = said(
-        "each checkpoint below it"
-    )
+    format: shared.Format
+    folder: shared.Folder
+    checkpoints: list[ADiagnosisAmongMany | shared.Unread] = said("each checkpoint below it")
 
 
 class DigestOfAStore(Part):
-    _store_id: StoreId
+    _store_id: shared.StoreId
     rows: int = said("their number")
     digest: str = said(
         "order-free and keyed by the query's id, so it can be compared between copies of one "
@@ -213,6 +181,6 @@ class DigestOfAStore(Part):
 
 
 class DigestsOfACheckpoint(Part, lines="stores"):
-    _head: Head
+    _head: shared.Head
     version: int = said("the state version that was read")
     stores: list[DigestOfAStore] = said("every store")

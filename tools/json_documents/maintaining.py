@@ -1,13 +1,12 @@
 """The documents of the verbs that maintain: `plan`, `maintain`, `apply`."""
 
+from types import NoneType
 from typing import Annotated
 
 from statemaint.model.policy import SETTINGS, Setting
+from tools.json_documents import shared
 from tools.json_documents.kinds import (
-    BOOLEAN,
-    INTEGER,
-    NULL,
-    NUMBER,
+    PLAIN,
     Choice,
     Either,
     JsonField,
@@ -15,32 +14,6 @@ from tools.json_documents.kinds import (
     Kind,
     Part,
     said,
-)
-from tools.json_documents.shared import (
-    Checkpoint,
-    CheckpointThatCouldNotBeRead,
-    Codec,
-    DueReason,
-    FilesDeleted,
-    Findings,
-    Fingerprint,
-    Format,
-    Head,
-    Judged,
-    KeepReason,
-    LastCommittedBatch,
-    OutcomeName,
-    Path,
-    PinFacts,
-    Pins,
-    ProofOfASnapshot,
-    Provider,
-    QueryId,
-    StepReason,
-    Store,
-    StoreFacts,
-    StoreId,
-    WithheldReason,
 )
 
 ActionOfAPlan = Annotated[
@@ -54,12 +27,11 @@ ActionOfAPlan = Annotated[
         },
     ),
 ]
-_KINDS: dict[type, Kind] = {int: INTEGER, float: NUMBER, bool: BOOLEAN}
 
 
 def _kind(setting: Setting) -> Kind:
-    kind = _KINDS[setting.kind]
-    return kind if setting.default is not None else Either((kind, NULL))
+    kind = PLAIN[setting.kind]
+    return kind if setting.default is not None else Either((kind, PLAIN[NoneType]))
 
 
 _POLICY = JsonObject(
@@ -75,20 +47,20 @@ Policy = Annotated[dict[str, object], _POLICY]
 
 class StepOfAPlan(Part):
     action: ActionOfAPlan = said("the step")
-    _store_id: StoreId
+    _store_id: shared.StoreId
     version: int = said("of the file; 0 if files of any version may need it")
-    path: Path
-    reason: StepReason = said("why")
+    path: shared.Path
+    reason: shared.StepReason = said("why")
 
 
 class SnapshotThatIsWithheld(Part):
     """What the operator can change: [SNAPSHOT_WITHHELD](runbook.md#snapshot_withheld)."""
 
-    _store_id: StoreId
+    _store_id: shared.StoreId
     version: int = said("the version that it would hold")
-    due: DueReason = said("why it is due")
+    due: shared.DueReason = said("why it is due")
     chain_length: int = said("deltas that a load of the version replays")
-    reason: WithheldReason = said("why it is not written")
+    reason: shared.WithheldReason = said("why it is not written")
     until_version: int | None = said(
         "the committed version that ends this at the latest; null if none does"
     )
@@ -108,15 +80,11 @@ class Request(Part):
 TargetVersion = Annotated[
     int | None, "the version that long chains are snapshotted at; null without one"
 ]
-
-
 Floor = Annotated[
     int | None,
     "the oldest version that the policy and the commit log keep: those from it on that "
     "load stay loadable; null without one",
 ]
-
-
 Withheld = Annotated[
     list[SnapshotThatIsWithheld],
     "due snapshots that are not written: their chains are over the limit, or the run requests them",
@@ -128,30 +96,32 @@ class PlanOfMaintenance(Part, lines="actions"):
     to plan again.
     """
 
-    _head: Head
-    _judged: Judged
-    query_id: QueryId
-    last_committed_batch: LastCommittedBatch
+    _head: shared.Head
+    _judged: shared.Judged
+    query_id: shared.QueryId
+    last_committed_batch: shared.LastCommittedBatch
     target_version: TargetVersion
     floor: Floor
-    provider: Provider
-    codec: Codec
-    pins: Pins
-    stores: list[Store] = said("only the requested ones")
-    findings: Findings
+    provider: shared.Provider
+    codec: shared.Codec
+    pins: shared.Pins
+    stores: list[shared.Store] = said("only the requested ones")
+    findings: shared.Findings
     actions: list[StepOfAPlan] = said("in the order in which they happen")
     withheld: Withheld
-    keep: dict[KeepReason, int] = said("the number of files that stay")
+    keep: dict[shared.KeepReason, int] = said("the number of files that stay")
     now: float = said("when it was made, in seconds since the epoch")
     policy: Policy = said("the policy that it follows")
     request: Request = said("the scope that it was restricted to")
-    fingerprint: Fingerprint
+    fingerprint: shared.Fingerprint
 
 
 class StoreAfterARun(Part):
-    _store_facts: StoreFacts
-    outcome: OutcomeName = said("the outcome of its part of the run")
-    attestation: ProofOfASnapshot | None = said("of its newest proved snapshot; null without one")
+    _store: shared.Store
+    outcome: shared.OutcomeName = said("the outcome of its part of the run")
+    attestation: shared.ProofOfASnapshot | None = said(
+        "of its newest proved snapshot; null without one"
+    )
 
 
 class RunOfMaintenance(Part):
@@ -159,16 +129,16 @@ class RunOfMaintenance(Part):
     of what was done: all 0 in a dry run.
     """
 
-    format: Format
+    format: shared.Format
     run: str = said("its id, for `runs` and `undo`")
-    checkpoint: Checkpoint
+    checkpoint: shared.Checkpoint
     dry_run: bool = said("whether nothing was done")
-    _judged: Judged
-    last_committed_batch: LastCommittedBatch
+    _judged: shared.Judged
+    last_committed_batch: shared.LastCommittedBatch
     target_version: TargetVersion
     floor: Floor
     snapshots_written: int = said("their number")
-    files_deleted: FilesDeleted
+    files_deleted: shared.FilesDeleted
     bytes_deleted: int = said("the size of these files")
     bytes_written: int = said("the size of the snapshots")
     trash_files_deleted: int = said(
@@ -181,7 +151,7 @@ class RunOfMaintenance(Part):
     )
     stores: list[StoreAfterARun] = said("every requested store, after the run")
     withheld: Withheld
-    findings: Findings
+    findings: shared.Findings
     actions: list[StepOfAPlan] = said(
         "what a run would do, in the order in which it would happen; only of a dry run",
         optional=True,
@@ -189,27 +159,27 @@ class RunOfMaintenance(Part):
 
 
 class ARunAmongMany(Part):
-    checkpoint: Checkpoint
+    checkpoint: shared.Checkpoint
     query: str = said("its name, if the queries file has it", optional=True)
-    _judged: Judged
+    _judged: shared.Judged
     run: str = said("its id, for `runs` and `undo`")
     dry_run: bool = said("whether nothing was done")
     stores: int = said("the number of its stores")
     actions: int = said("the number of actions that were planned")
     snapshots_written: int = said("their number")
     bytes_written: int = said("the size of the snapshots")
-    files_deleted: FilesDeleted
+    files_deleted: shared.FilesDeleted
     bytes_deleted: int = said("the size of these files")
     longest_chain_before: int = said("deltas, of the stores that load")
     longest_chain: int = said("likewise, after the run")
     seconds: float = said("that the run took")
-    findings: Findings
+    findings: shared.Findings
 
 
 class ManyCheckpointsMaintained(Part):
-    format: Format
+    format: shared.Format
     folder: str = said("the address of the folder or bucket, the queries file, or the addresses")
-    checkpoints: list[ARunAmongMany | CheckpointThatCouldNotBeRead] = said("each checkpoint")
+    checkpoints: list[ARunAmongMany | shared.Unread] = said("each checkpoint")
 
 
 class TriedPolicy(Part):
@@ -232,7 +202,7 @@ class RunsSoFar(Part):
 class PoliciesTried(Part):
     """What settings would have done with batches like those that the checkpoint still has."""
 
-    _head: Head
+    _head: shared.Head
     days: int = said("`--days`")
     every: float = said("`--every` in seconds, by default as the last runs were, or an hour")
     batch_interval: float | None = said(
@@ -245,13 +215,13 @@ class PoliciesTried(Part):
 
 
 class PinnedBatch(Part):
-    _head: Head
+    _head: shared.Head
     batch: int = said("the pinned batch")
-    _pin_facts: PinFacts
+    _pin_facts: shared.PinFacts
 
 
 class PinsOfACheckpoint(Part, lines="pins"):
     """With `--end`, those that are left."""
 
-    _head: Head
-    pins: Pins
+    _head: shared.Head
+    pins: shared.Pins

@@ -1,22 +1,15 @@
-"""docs/json.md, made from the declared documents."""
+"""docs/json.md and docs/json.schema.json, made from the declared documents."""
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any
 
+from tools.json_documents import kinds
 from tools.json_documents.catalogue import VERBS, Named, everything, home, named_in
-from tools.json_documents.kinds import (
-    Choice,
-    Columns,
-    Either,
-    JsonField,
-    JsonObject,
-    Kind,
-    ListOf,
-    MapOf,
-    Plain,
-    Verb,
-)
 from tools.json_documents.shared import ERROR
 from tools.json_documents.state import VALUES
+
+Json = dict[str, Any]
 
 _HEAD = """\
 # JSON
@@ -49,7 +42,6 @@ _SHARED = """\
 
 
 def page() -> str:
-    """Returns the text of docs/json.md."""
     lines = [_HEAD + "\n".join(_lists()), _ERRORS + "\n".join(_tables(named_in(ERROR)))]
     lines += map(_section, VERBS)
     several = (one for one in everything() if home(one) is None)
@@ -58,8 +50,7 @@ def page() -> str:
 
 
 def _lists() -> Iterator[str]:
-    yield "| verb | document | list |"
-    yield "|---|---|---|"
+    yield from ("| verb | document | list |", "|---|---|---|")
     for verb in VERBS:
         for one in verb.documents:
             if one.lines:
@@ -67,7 +58,7 @@ def _lists() -> Iterator[str]:
     yield ""
 
 
-def _section(verb: Verb) -> str:
+def _section(verb: kinds.Verb) -> str:
     """Returns the section of a verb: its documents, and the parts that only it has."""
     links = [_link(one) for one in verb.documents]
     listed = ", ".join(links[:-1]) + " or " + links[-1] if links[1:] else links[0]
@@ -82,56 +73,53 @@ def _section(verb: Verb) -> str:
 def _tables(named: Iterable[Named]) -> Iterator[str]:
     """Yields a table for each named type, once."""
     for one in {one.name: one for one in named}.values():
-        if isinstance(one, JsonObject):
+        if isinstance(one, kinds.JsonObject):
             yield f"### {_title(one)}\n"
             yield from _fields(one)
         elif one.explained:
             yield f"### {_title(one)}\n"
-            yield "| value | meaning |"
-            yield "|---|---|"
+            yield from ("| value | meaning |", "|---|---|")
             yield from (f"| `{text}` | {meaning} |" for text, meaning in one.meanings.items())
             yield ""
 
 
-def _fields(shape: JsonObject) -> Iterator[str]:
+def _fields(shape: kinds.JsonObject) -> Iterator[str]:
     if shape.about:
         yield shape.about + "\n"
-    yield "| field | type | meaning |"
-    yield "|---|---|---|"
+    yield from ("| field | type | meaning |", "|---|---|---|")
     yield from map(_row, shape.fields)
     yield ""
 
 
-def _row(field: JsonField) -> str:
+def _row(field: kinds.JsonField) -> str:
     optional = " *(optional)*" if field.optional else ""
     return f"| `{field.name}` | {_type(field.kind)}{optional} | {field.meaning} |"
 
 
-def _type(kind: Kind) -> str:
-    """Returns a type in words."""
+def _type(kind: kinds.Kind) -> str:
     match kind:
-        case Plain(name=name):
+        case kinds.Plain(name):
             return name
-        case Columns():
+        case kinds.Columns():
             return "object of columns"
-        case Choice() | JsonObject():
+        case kinds.Choice() | kinds.JsonObject():
             return _named(kind)
-        case ListOf(of):
+        case kinds.ListOf(of):
             return _list(of)
-        case MapOf(of, by):
+        case kinds.MapOf(of, by):
             return f"object: {_type(of)} by {by if isinstance(by, str) else _named(by)}"
-        case Either(kinds):
-            return " or ".join(map(_type, kinds))
+        case kinds.Either(several):
+            return " or ".join(map(_type, several))
 
 
-def _list(of: Kind) -> str:
-    if isinstance(of, Columns):
+def _list(of: kinds.Kind) -> str:
+    if isinstance(of, kinds.Columns):
         return "list of such objects"
-    return f"list of {of.many}" if isinstance(of, Plain) else f"list: {_type(of)}"
+    return f"list of {of.name}s" if isinstance(of, kinds.Plain) else f"list: {_type(of)}"
 
 
 def _named(one: Named) -> str:
-    if isinstance(one, JsonObject) or one.explained:
+    if isinstance(one, kinds.JsonObject) or one.explained:
         return _link(one)
     if one.page:
         return f"[{one.name}]({one.page})"
@@ -144,3 +132,60 @@ def _title(one: Named) -> str:
 
 def _link(one: Named) -> str:
     return f"[{one.name}](#{one.name.replace(' ', '-')})"
+
+
+def schema() -> Json:
+    """Returns the JSON Schema: a definition for each verb, and for each named part.
+
+    Other fields are allowed, since fields are only added.
+    """
+    names = [verb.name for verb in VERBS]
+    parts = {_key(one): _definition(one) for one in chain(everything(), named_in(ERROR))}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "The documents of statemaint --json",
+        "anyOf": [{"$ref": f"#/$defs/{name}"} for name in names],
+        "$defs": {
+            **{
+                verb.name: {"anyOf": [_schema_of(one) for one in (*verb.documents, ERROR)]}
+                for verb in VERBS
+            },
+            **parts,
+        },
+    }
+
+
+def _key(one: Named) -> str:
+    return one.name.replace(" ", "-")
+
+
+def _definition(one: Named) -> Json:
+    if isinstance(one, kinds.Choice):
+        return {"enum": [*one.meanings]}
+    about = {"description": one.about} if one.about else {}
+    return {
+        **about,
+        "type": "object",
+        "required": [field.name for field in one.fields if not field.optional],
+        "properties": {
+            field.name: {"description": field.meaning, **_schema_of(field.kind)}
+            for field in one.fields
+        },
+    }
+
+
+def _schema_of(kind: kinds.Kind) -> Json:
+    match kind:
+        case kinds.Plain(name):
+            return {"type": name}
+        case kinds.Choice() | kinds.JsonObject():
+            return {"$ref": f"#/$defs/{_key(kind)}"}
+        case kinds.ListOf(of):
+            return {"type": "array", "items": _schema_of(of)}
+        case kinds.MapOf(of, by):
+            names = {"propertyNames": _schema_of(by)} if isinstance(by, kinds.Choice) else {}
+            return {"type": "object", **names, "additionalProperties": _schema_of(of)}
+        case kinds.Columns():
+            return {"type": "object"}
+        case kinds.Either(several):
+            return {"anyOf": [_schema_of(one) for one in several]}

@@ -1,33 +1,13 @@
-"""The documents of the verbs that recover, and of the history: `repair` to `runs`."""
+"""The documents of the verbs that recover, of the history, and of savepoints."""
 
 from typing import Annotated
 
-from tools.json_documents.kinds import Choice, Part, said
-from tools.json_documents.shared import (
-    Checkpoint,
-    Codec,
-    FilesDeleted,
-    Finding,
-    Fingerprint,
-    Format,
-    Head,
-    MaybeStoreId,
-    Path,
-    ProofOfASnapshot,
-    ProviderName,
-    QueryId,
-    RecoveryName,
-    RemoveReason,
-    Start,
-    StepReason,
-    StoreId,
-    WriteReason,
-)
+from statemaint.savepoint.catalog import SavepointState
+from statemaint.savepoint.keep import REASONS
+from tools.json_documents import shared
+from tools.json_documents.kinds import Choice, Part, explained, said
 
-ActionOfARemoval = Annotated[str, Choice("action of a removal", {"remove": ""})]
 ActionOfAWrite = Annotated[str, Choice("action of a write", {"write_snapshot": ""})]
-Undoing = Annotated[str, Choice("undoing", {"undo": ""})]
-Returning = Annotated[str, Choice("returning", {"restore": ""})]
 ActionInTheLedger = Annotated[
     str,
     Choice(
@@ -44,25 +24,25 @@ ActionInTheLedger = Annotated[
 
 
 class Removal(Part):
-    action: ActionOfARemoval = said("to the trash")
-    _maybe_store_id: MaybeStoreId
+    action: Annotated[str, Choice("action of a removal", {"remove": ""})] = said("to the trash")
+    _maybe_store_id: shared.MaybeStoreId
     version: int = said("the state version that it belongs to", optional=True)
-    path: Path
+    path: shared.Path
     bytes: int = said("its size")
-    reason: RemoveReason = said("why")
+    reason: shared.RemoveReason = said("why")
 
 
-class WriteFacts(Part):
+class WriteOfASnapshot(Part):
     action: ActionOfAWrite = said("from the log")
-    _store_id: StoreId
+    _store_id: shared.StoreId
     version: int = said("the state version that it holds")
-    path: Path
-    reason: WriteReason = said("why")
+    path: shared.Path
+    reason: shared.WriteReason = said("why")
 
 
 class WrittenSnapshot(Part):
-    _write_facts: WriteFacts
-    attestation: ProofOfASnapshot | None = said("its proof; null if it was not read back")
+    _write: WriteOfASnapshot
+    attestation: shared.ProofOfASnapshot | None = said("its proof; null if it was not read back")
 
 
 Batch = Annotated[int | None, "after which the query continues; null without one"]
@@ -70,22 +50,22 @@ Unrepaired = Annotated[list[str], "why the remaining damage is not repaired"]
 
 
 class Recovery(Part):
-    format: Format
+    format: shared.Format
     run: str = said("its id, for `runs` and `undo`; empty if there was nothing to do")
-    verb: RecoveryName = said("the verb")
-    checkpoint: Checkpoint
+    verb: shared.RecoveryName = said("the verb")
+    checkpoint: shared.Checkpoint
     batch: Batch
     removed: list[Removal] = said("the files that were moved to the trash")
     written: list[WrittenSnapshot] = said("the snapshots that were written")
     unrepaired: Unrepaired
-    findings: list[Finding] = said("the remaining findings")
+    findings: list[shared.Finding] = said("the remaining findings")
 
 
 Left = Annotated[list[str], "the paths of the files that stay in the trash"]
 
 
 class FinishedUndo(Part):
-    _head: Head
+    _head: shared.Head
     run: str = said("the run that deleted the files")
     undo: str = said("the id of the undo, which is a run as well")
     files: int = said("the number that are in place again")
@@ -94,55 +74,51 @@ class FinishedUndo(Part):
     reasons: dict[Annotated[str, "path"], str] = said("why each of them stays")
 
 
-class WriteOfASnapshot(Part):
-    _write_facts: WriteFacts
-
-
 class ProofOfARepair(Part):
-    _maybe_store_id: MaybeStoreId
+    _maybe_store_id: shared.MaybeStoreId
     version: int = said("the state version")
     digest: str = said("of its rows without the removed files, as `digest` prints it")
     rows: int = said("their number")
     files: int = said("the number that it was folded from")
-    start: Start
+    start: shared.Start
 
 
 class PlanOfARecovery(Part):
     """`apply` carries it out."""
 
-    format: Format
-    verb: RecoveryName = said("the verb")
-    checkpoint: Checkpoint
-    query_id: QueryId
+    format: shared.Format
+    verb: shared.RecoveryName = said("the verb")
+    checkpoint: shared.Checkpoint
+    query_id: shared.QueryId
     batch: Batch
     actions: list[Removal | WriteOfASnapshot] = said("in the order in which they happen")
     proofs: list[ProofOfARepair] = said("of each step of a repair")
     versions_checked: int = said("versions of stores that were read without the removed files")
     unrepaired: Unrepaired
-    findings: list[Finding] = said("the remaining findings")
-    fingerprint: Fingerprint
+    findings: list[shared.Finding] = said("the remaining findings")
+    fingerprint: shared.Fingerprint
     trash_for: float = said("seconds that the removed files will stay in the trash")
 
 
 class ReturnOfAFile(Part):
-    action: Returning = said("from the trash")
-    path: Path
+    action: Annotated[str, Choice("returning", {"restore": ""})] = said("from the trash")
+    path: shared.Path
     bytes: int = said("its size")
 
 
 class PlanOfAnUndo(Part):
     """`apply` carries it out."""
 
-    format: Format
-    verb: Undoing = said("the verb")
-    checkpoint: Checkpoint
+    format: shared.Format
+    verb: Annotated[str, Choice("undoing", {"undo": ""})] = said("the verb")
+    checkpoint: shared.Checkpoint
     run: str = said("the run that deleted the files")
     actions: list[ReturnOfAFile] = said("in the order in which they happen")
     files: int = said("the number that would come back")
     bytes: int = said("the size of these files")
     left: Left
     reasons: dict[Annotated[str, "path"], str] = said("why each of them stays")
-    fingerprint: Fingerprint
+    fingerprint: shared.Fingerprint
 
 
 class UndoOfARun(Part):
@@ -152,13 +128,13 @@ class UndoOfARun(Part):
     left: int = said("the number that it left in the trash")
 
 
-class RunFacts(Part):
+class Run(Part):
     run: str = said("its id")
     started: float = said("when its first task began, in seconds since the epoch")
     seconds: float = said("from then until its last task ended")
     tasks: int = said("the number that changed something; 0 for a run that did not record itself")
     snapshots_written: int = said("their number")
-    files_deleted: FilesDeleted
+    files_deleted: shared.FilesDeleted
     bytes_written: int = said("the size of the snapshots")
     bytes_deleted: int = said("the size of the deleted files")
     exit_code: int = said("the worst of its tasks; 1 if it did not record itself")
@@ -170,14 +146,10 @@ class RunFacts(Part):
     batch: int | None = said("the batch that a `bootstrap` committed; null for another run")
 
 
-class Run(Part):
-    _run_facts: RunFacts
-
-
 class RunsOfACheckpoint(Part, lines="runs"):
     """The last hundred, those whose trash is kept, and all younger than these."""
 
-    _head: Head
+    _head: shared.Head
     runs: list[Run] = said("the newest first")
 
 
@@ -185,10 +157,10 @@ class ActionOfARun(Part):
     action: ActionInTheLedger = said(
         "what was done, or was about to be done when the run was killed"
     )
-    _maybe_store_id: MaybeStoreId
+    _maybe_store_id: shared.MaybeStoreId
     version: int = said("that the file belongs to", optional=True)
-    path: Path
-    reason: StepReason | RemoveReason = said("why", optional=True)
+    path: shared.Path
+    reason: shared.StepReason | shared.RemoveReason = said("why", optional=True)
     bytes: int = said("its size")
     time: float = said("when it was recorded, in seconds since the epoch")
     trash: bool = said("true: it was moved to the trash", optional=True)
@@ -196,8 +168,8 @@ class ActionOfARun(Part):
 
 
 class OneRun(Part, lines="actions"):
-    _head: Head
-    _run_facts: RunFacts
+    _head: shared.Head
+    _run: Run
     actions: list[ActionOfARun] = said(
         "as recorded in the ledger, in order; of an old run, those that later runs need"
     )
@@ -205,11 +177,11 @@ class OneRun(Part, lines="actions"):
 
 class ShapeOfACheckpoint(Part):
     partitions: int | None = said("the number of shuffle partitions; null if its logs have none")
-    provider: ProviderName = said("its state store provider")
+    provider: shared.ProviderName = said("its state store provider")
     ids: Annotated[str, Choice("structure", {"v1": "", "v2": ""})] = said(
         "v2: the names of state files have unique ids"
     )
-    codec: Codec
+    codec: shared.Codec
     row_checksums: bool = said("whether rows have checksums")
 
 
@@ -231,11 +203,11 @@ class OperatorOfADryRun(Part):
 
 
 class SavedCheckpoint(Part):
-    _head: Head
+    _head: shared.Head
     savepoint: str = said("the address of the savepoint")
     batch: int = said("after which a query that starts from it continues")
     version: int = said("the state version that it has of every store")
-    query_id: QueryId
+    query_id: shared.QueryId
     id: str = said("of a query that starts from it; with `--new-id` another one")
     dry_run: bool = said("whether nothing was written")
     before: ShapeOfACheckpoint = said("of the source")
@@ -257,3 +229,48 @@ class SavedCheckpoint(Part):
         "of a dry run for another shape, or with `--partition-size`: what each would take"
     )
     suggested_partitions: int | None = said("for `--partition-size`; null without")
+
+
+StateOfASavepoint = Annotated[str, Choice("state of a savepoint", explained(SavepointState))]
+ReasonToKeep = Annotated[str, Choice("reason to keep a savepoint", REASONS)]
+
+
+class RulesOfWhatToKeep(Part):
+    """0 for a rule that was not given."""
+
+    last: int = said("the newest savepoints")
+    daily: int = said("the newest of each of so many days")
+    weekly: int = said("the newest of each of so many weeks")
+    monthly: int = said("the newest of each of so many months")
+
+
+class ListedSavepoint(Part):
+    address: str = said("its address")
+    state: StateOfASavepoint = said("what it is good for")
+    why: str = said("the damage, or why its record cannot be read; empty otherwise")
+    source: str | None = said(
+        "the address of the checkpoint that was saved; this and the next five are null if the "
+        "record cannot be read"
+    )
+    query_id: str | None = said("the query's id there")
+    id: str | None = said("the id of a query that is started from it")
+    batch: int | None = said("the batch after which that query continues")
+    begun: float | None = said("when it was begun, in seconds since the epoch")
+    ended: float | None = said("when it was complete, likewise; null before")
+    age: float | None = said("seconds since then, by the clock of its storage")
+    files: int = said("the number of its files when it was listed")
+    bytes: int = said("their size")
+    unknown_files: int = said("the number of those that its record does not name")
+    changes: list[str] = said("what is other than in the checkpoint, each in words")
+    kept: list[ReasonToKeep] | None = said(
+        "why it is kept; empty if it expires, null without `--keep`"
+    )
+    deleted: bool = said("whether it was deleted whole")
+    left: list[str] = said("the files that stayed, since its record does not name them")
+
+
+class SavepointsOfAFolder(Part):
+    format: shared.Format
+    folder: shared.Folder
+    keep: RulesOfWhatToKeep | None = said("the given rules; null without `--keep`")
+    savepoints: list[ListedSavepoint] = said("of each query the newest first")

@@ -29,9 +29,7 @@ DueReason = Annotated[str, Choice("reason of a snapshot", explained(reasons.Snap
 WithheldReason = Annotated[
     str, Choice("reason to withhold a snapshot", explained(reasons.WithheldReason))
 ]
-WriteReason = Annotated[
-    str, Choice("reason of a write", {reasons.SnapshotReason.REBUILT.value: ""})
-]
+WriteReason = Annotated[str, Choice("reason of a write", {reasons.SnapshotReason.REBUILT: ""})]
 RemoveReason = Annotated[str, Choice("reason of a removal", explained(recovery_plan.RemoveReason))]
 KeepReason = Annotated[str, Choice("reason to keep a file", explained(reasons.KeepReason))]
 # A rewritten key is counted, and is no change of the state.
@@ -88,7 +86,7 @@ class StoreId(Part):
 Findings = Annotated[list[Finding], "damage and notices"]
 
 
-class StoreFacts(Part):
+class Store(Part):
     _store_id: StoreId
     versions: list[int] = said("the first and the last; empty without files")
     snapshots: list[int] = said("their versions, ascending")
@@ -96,10 +94,6 @@ class StoreFacts(Part):
     files: int = said("their number")
     bytes: int = said("their size")
     findings: Findings
-
-
-class Store(Part):
-    _store_facts: StoreFacts
 
 
 Format = Annotated[int, f"the format of the document, {FORMAT}"]
@@ -136,13 +130,12 @@ class CheckpointThatCouldNotBeRead(Part):
     error: ReasonOfAFailure = said("why it could not be read")
 
 
+Unread = CheckpointThatCouldNotBeRead
 Folder = Annotated[str, "the address of the folder or bucket"]
 Path = Annotated[str, "of the file, relative to the checkpoint"]
 Fingerprint = Annotated[
     str, "of the actions, with size and time of each file: `apply` refuses any others"
 ]
-
-
 Start = Annotated[int, "the version that their chain starts from; 0 for the empty state"]
 
 

@@ -2,24 +2,14 @@
 
 from typing import Annotated
 
+from tools.json_documents import shared
 from tools.json_documents.kinds import Part, Row, said
-from tools.json_documents.shared import (
-    ChangeName,
-    Checkpoint,
-    CheckpointThatCouldNotBeRead,
-    Finding,
-    Folder,
-    Format,
-    Head,
-    NoticeName,
-    StoreId,
-)
 
 Family = Annotated[str | None, "the column family of RocksDB; null in a store without"]
 
 
 class RowOfState(Part):
-    _store_id: StoreId
+    _store_id: shared.StoreId
     family: Family
     key: Row = said("its columns")
     value: Row | list[Row] = said(
@@ -33,7 +23,7 @@ class RowsOfState(Part, lines="rows"):
     document, and the exit code shows it.
     """
 
-    _head: Head
+    _head: shared.Head
     version: int = said("the state version")
     rows: list[RowOfState] = said("those that the flags select")
 
@@ -44,7 +34,7 @@ class GivenRowsOfAPartition(Part):
 
 
 class BatchOfGivenRows(Part):
-    _head: Head
+    _head: shared.Head
     savepoint: str | None = said("the folder of `--to` that has the batch; null without")
     operator: int = said("the operator whose state it is")
     batch: int = said("the batch that the rows are, or would be")
@@ -56,7 +46,7 @@ class BatchOfGivenRows(Part):
     run: str | None = said("the id of the run; null for a dry run")
 
 
-class CountFacts(Part):
+class CountsOfAllStores(Part):
     added: int = said("keys that only the newer version has")
     changed: int = said("keys in both, with other bytes")
     removed: int = said("keys that only the older version has")
@@ -66,27 +56,23 @@ class CountFacts(Part):
     )
 
 
-class CountsOfAllStores(Part):
-    _count_facts: CountFacts
-
-
 class CountsOfAStore(Part):
-    _store_id: StoreId
+    _store_id: shared.StoreId
     family: Family
-    _count_facts: CountFacts
+    _counts: CountsOfAllStores
 
 
 class ChangedRow(Part):
-    _store_id: StoreId
+    _store_id: shared.StoreId
     family: Family
-    change: ChangeName = said("what happened to it")
+    change: shared.ChangeName = said("what happened to it")
     key: Row = said("its columns")
     before: Row | list[Row] | None = said("as `value` of `show`; null if the key did not exist")
     after: Row | list[Row] | None = said("as `value` of `show`; null if the key does not exist")
 
 
 class ComparisonOfTwoVersions(Part, lines="rows"):
-    _head: Head
+    _head: shared.Head
     from_: int = said("the older version")
     to: int = said("the newer version")
     total: CountsOfAllStores = said("of all rows")
@@ -106,7 +92,7 @@ class Skew(Part):
 
 
 class LargeKey(Part):
-    _store_id: StoreId
+    _store_id: shared.StoreId
     family: Family
     key: Row = said("its columns")
     bytes: int = said("the stored size of key and value")
@@ -158,14 +144,14 @@ class FiguresOfAnOperator(Part):
 
 
 class FiguresOfAStore(Part):
-    _store_id: StoreId
+    _store_id: shared.StoreId
     family: Family
     _figure_facts: FigureFacts
     largest: Largest
 
 
 class Notice(Part):
-    code: NoticeName = said("the kind of notice")
+    code: shared.NoticeName = said("the kind of notice")
     operator: int = said("the stateful operator")
     store: str | None = said("the store's name; null if it concerns all of them")
     family: str | None = said("the column family; null if it concerns all of them")
@@ -175,7 +161,7 @@ class Notice(Part):
 class FiguresOfOneCheckpoint(Part):
     """Unknown values are null, such as shares of nothing."""
 
-    _head: Head
+    _head: shared.Head
     version: int = said("the newest committed version")
     since: int | None = said(
         "the version that untouched rows are at least as old as; null if no log is left"
@@ -186,21 +172,19 @@ class FiguresOfOneCheckpoint(Part):
 
 
 class FiguresAmongMany(Part):
-    checkpoint: Checkpoint
+    checkpoint: shared.Checkpoint
     version: int = said("the newest committed version")
     rows: int = said("of all stores")
     bytes: Bytes
     stores: int = said("stores and column families")
-    notices: list[NoticeName] = said("their codes, each once")
-    findings: list[Finding] = said("empty: `stats` searches for none")
+    notices: list[shared.NoticeName] = said("their codes, each once")
+    findings: list[shared.Finding] = said("empty: `stats` searches for none")
 
 
 class ManyCheckpointsMeasured(Part):
-    format: Format
-    folder: Folder
-    checkpoints: list[FiguresAmongMany | CheckpointThatCouldNotBeRead] = said(
-        "each checkpoint below it"
-    )
+    format: shared.Format
+    folder: shared.Folder
+    checkpoints: list[FiguresAmongMany | shared.Unread] = said("each checkpoint below it")
 
 
 class Problem(Part):
@@ -211,7 +195,7 @@ class Problem(Part):
 
 
 class QueriesFile(Part):
-    format: Format
+    format: shared.Format
     valid: bool = said("whether there are no problems")
     queries: dict[Annotated[str, "name"], str] = said("the checkpoint's address of each query")
     disabled: list[str] = said("the names of those that are disabled")
@@ -223,7 +207,7 @@ class QueriesFile(Part):
 class ServedMetrics(Part):
     """Printed in one line when it listens."""
 
-    format: Format
+    format: shared.Format
     url: str = said("the address to scrape")
 
 

@@ -1,20 +1,9 @@
 """The pages inside Airflow's UI, each behind Airflow's own authorisation. They only read.
 
-    /statemaint/queries                              all queries whose DAG the user may read
-    /statemaint/queries/{query}                      leads to the page of a query
-    /statemaint/export?format=csv                    the same, or those that a filter leaves, as
-                                                     `csv` or `json`
-    /statemaint/activity                             the runs under way of these DAGs, as JSON
-    /statemaint/dags/{dag_id}/activity               those of one DAG
-    /statemaint/dags/{dag_id}                        one query, as its last run left it; `?live=1`
-                                                     scans its checkpoint
-    /statemaint/dags/{dag_id}/runs                   the runs in its ledger, a part of that page
-    /statemaint/dags/{dag_id}/partitions/{o}/{p}     the files of one partition, listed now
-    /statemaint/dags/{dag_id}/plans/{run_id}         the plan that a run keeps; `?format=json` and
-                                                     `csv` download it
-    /statemaint/dags/{dag_id}/plans/{run_id}/diff/{other}   its difference from that of another run
-    /statemaint/dags/{dag_id}/state                  the output of `statemaint scan --json`
-    /statemaint/static/{name}                        the pages' style and script
+`app` has their addresses, below `/statemaint`. Of queries a user sees those whose DAG they may
+read. The page of a query shows it as its last run left it; with `?live=1` its checkpoint is
+scanned. The query's runs in the ledger are a part of that page, and `state` is the output of
+`statemaint scan --json`.
 
 Buttons call Airflow's own API, under the rights of the user. Airflow mounts such an app without any
 authorisation; a test checks that every route has one. Endpoints are plain functions, so a slow
@@ -45,21 +34,14 @@ from statemaint.airflow.names import (
     savepoint_id,
 )
 from statemaint.airflow.names import dag_id as dag_of
-from statemaint.airflow.pages import contents, export, plans
-from statemaint.airflow.pages.acknowledgements import acknowledgements
-from statemaint.airflow.pages.activity import activity
-from statemaint.airflow.pages.fleet import fleet
-from statemaint.airflow.pages.query import undo_button
-from statemaint.airflow.pages.query_facts import QueryRecord
-from statemaint.airflow.pages.records import details, handover, records
+from statemaint.airflow.pages import contents, records
+from statemaint.airflow.pages.activity import acknowledgements, activity
+from statemaint.airflow.pages.fleet import Wanted, documents, export_csv, fleet, matching
+from statemaint.airflow.pages.query import QueryRecord, undo_button
 from statemaint.airflow.pages.render import FOLDER, render
-from statemaint.airflow.pages.sources import (
-    CheckpointSource,
-    NoPlanError,
-    UnknownQueryError,
-    is_disabled,
-    source_of,
-)
+from statemaint.airflow.pages.sources import NoPlanError, UnknownQueryError, is_disabled, source_of
+from statemaint.airflow.pages.timeline import timelines
+from statemaint.airflow.plans import plan_csv, plan_json
 from statemaint.errors import ConfigError, StatemaintError, StorageError
 from statemaint.maintain import list_runs
 from statemaint.model.ids import UnitId
@@ -77,12 +59,9 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
-_STATIC = {
-    **dict.fromkeys(("pages.css", "trend.css", "uPlot.min.css"), "text/css"),
-    **dict.fromkeys(
-        ("pages.js", "fleet.js", "live.js", "trend.js", "uPlot.iife.min.js"), "text/javascript"
-    ),
-}
+_STYLES = ("pages.css", "trend.css", "uPlot.min.css")
+_SCRIPTS = ("pages.js", "fleet.js", "live.js", "trend.js", "uPlot.iife.min.js")
+_STATIC = dict.fromkeys(_STYLES, "text/css") | dict.fromkeys(_SCRIPTS, "text/javascript")
 _MAY_READ_RUNS = Depends(requires_access_dag("GET", DagAccessEntity.RUN))
 _MOST_RUNS = 25
 
@@ -94,13 +73,8 @@ Number = Annotated[int, Path(ge=0, lt=2**31)]
 def app() -> FastAPI:
     # Every route requires a user, even one that declares no check of its own. The routes of
     # FastAPI's documentation would not, and are off.
-    made = FastAPI(
-        title="statemaint",
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,
-        dependencies=[Depends(get_user)],
-    )
+    off: dict[str, Any] = dict.fromkeys(("docs_url", "redoc_url", "openapi_url"))
+    made = FastAPI(title="statemaint", dependencies=[Depends(get_user)], **off)
     made.get("/queries", response_class=HTMLResponse)(_queries)
     made.get("/queries/{query}")(_find)
     made.get("/export")(_export)
@@ -126,46 +100,43 @@ def _queries(
     session: SessionDep,
     whole: bool = False,  # noqa: FBT001, FBT002 -- FastAPI names it
 ) -> Response:
-    editable = get_auth_manager().get_authorized_dag_ids(user=user, method="PUT")
+    editable = _authorized(user, "PUT")
     values = contents.of_fleet(_listed(user, session), session, editable, whole=whole)
     return _html("queries.html", **values)
 
 
-def _export(
-    user: GetUserDep, session: SessionDep, wanted: Annotated[export.Wanted, Query()]
-) -> Response:
-    shown = export.matching(fleet(_listed(user, session), contents.now()), wanted)
-    named = {"Content-Disposition": f'attachment; filename="queries.{wanted.format}"'}
-    headers = {**_HEADERS, **named}
-    if wanted.format == "json":
-        return JSONResponse(export.documents(shown), headers=headers)
-    return Response(export.export_csv(shown), media_type="text/csv; charset=utf-8", headers=headers)
+def _export(user: GetUserDep, session: SessionDep, wanted: Annotated[Wanted, Query()]) -> Response:
+    shown = matching(fleet(_listed(user, session), contents.now()), wanted)
+    content = documents(shown) if wanted.format == "json" else export_csv(shown)
+    return _download("queries", wanted.format, content)
 
 
 def _listed(user: Any, session: Session) -> list[QueryRecord]:
-    readable = get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
     # A query that is not enabled needs no DAG.
     return [
         record
-        for record in records(session, readable)
+        for record in records.records(session, _authorized(user))
         if not (record.stale and is_disabled(record.query))
     ]
 
 
+def _authorized(user: Any, method: Any = "GET") -> set[str]:
+    return get_auth_manager().get_authorized_dag_ids(user=user, method=method)
+
+
 def _activity(user: GetUserDep, session: SessionDep) -> Response:
-    readable = get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
-    return JSONResponse(activity(session, readable, contents.now()), headers=_HEADERS)
+    return _json(activity(session, _authorized(user), contents.now()))
 
 
 def _activity_of_dag(dag_id: str, session: SessionDep) -> Response:
-    return JSONResponse(activity(session, {dag_id}, contents.now(), dag_id), headers=_HEADERS)
+    return _json(activity(session, {dag_id}, contents.now(), dag_id))
 
 
 def _find(query: str, user: GetUserDep, session: SessionDep) -> Response:
-    readable = get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
+    readable = _authorized(user)
     # Most queries have a DAG of their own; the whole fleet is read for the others only.
     places = (dag_of(query), None)
-    for record in (each for dag in places for each in records(session, readable, dag)):
+    for record in (each for dag in places for each in records.records(session, readable, dag)):
         if record.query == query and record.invalid is None:
             of_dag, only = quote(record.dag, safe=""), quote(query, safe="")
             address = f"{contents.root()}/statemaint/dags/{of_dag}?query={only}"
@@ -195,7 +166,7 @@ def _query(
         if live:
             raise
         source, unknown = None, str(error)
-    content = details(session, record)
+    content = records.details(session, record)
     if live and source:
         storage = source.open()
         record, content = contents.looked_at_now(storage, source.policy, record, content)
@@ -207,11 +178,9 @@ def _query(
         record, content, source=source, refused=refused, acknowledged=acknowledged
     )
     names = sorted({other.query for other in others} - {record.query})
-    runnable = [session.get(DagModel, dag) for dag in dags if dag not in refused]
-    paused = {
-        dag.dag_id: _may("PUT", dag.dag_id, user) for dag in runnable if dag and dag.is_paused
-    }
-    planned = plans.runs_with_plans(session, dag_id)
+    usable = [session.get(DagModel, dag) for dag in dags if dag not in refused]
+    paused = {dag.dag_id: _may("PUT", dag.dag_id, user) for dag in usable if dag and dag.is_paused}
+    planned = records.runs_with_plans(session, dag_id)
     return _html(
         "query.html",
         **values,
@@ -241,43 +210,38 @@ def _plan(
     format: Literal["html", "json", "csv"] = "html",  # noqa: A002 -- FastAPI names it
 ) -> Response:
     if format == "html":
-        return _html("plan.html", **plans.of_plan(session, dag_id, run_id, query))
-    content, named = plans.download(run_id, plans.plan_of(session, dag_id, run_id, query), format)
-    headers = {**_HEADERS, **named}
-    if format == "json":
-        return JSONResponse(content, headers=headers)
-    return Response(content, media_type="text/csv; charset=utf-8", headers=headers)
+        return _html("plan.html", **records.plan_page(session, dag_id, run_id, query))
+    plan = records.plan_of(session, dag_id, run_id, query)
+    content = plan_json(plan) if format == "json" else plan_csv(plan)
+    return _download(records.file_name(run_id, plan), format, content)
 
 
 def _difference(
     dag_id: str, run_id: str, other: str, session: SessionDep, query: Name = None
 ) -> Response:
-    return _html("plan.html", **plans.of_plan(session, dag_id, run_id, query, other))
+    return _html("plan.html", **records.plan_page(session, dag_id, run_id, query, other))
 
 
 def _partition(
     dag_id: str, operator: Number, partition: Number, session: SessionDep, query: Name = None
 ) -> Response:
     record, _ = _record(dag_id, query, session)
-    source, shared = source_of(dag_id, record.query, session), handover(session, record)
+    source, shared = source_of(dag_id, record.query, session), records.handover(session, record)
     unit = UnitId(operator, partition)
     plan = contents.plan_of_partition(source.open(), source.policy, unit, shared)
-    return _html("partition.html", **contents.of_partition(record, plan, unit))
+    suffix, stores = f"?query={quote(record.query, safe='')}", timelines(plan)
+    return _html(
+        "partition.html", record=record, unit=unit, plan=plan, stores=stores, suffix=suffix
+    )
 
 
 def _state(dag_id: str, session: SessionDep, query: Name = None) -> Response:
-    checkpoint = scan_checkpoint(_source(dag_id, query, session).open())
-    return JSONResponse(scan_json(checkpoint), headers=_HEADERS)
+    source = source_of(dag_id, _record(dag_id, query, session)[0].query, session)
+    return _json(scan_json(scan_checkpoint(source.open())))
 
 
-def _source(dag_id: str, query: str | None, session: Session) -> CheckpointSource:
-    return source_of(dag_id, _record(dag_id, query, session)[0].query, session)
-
-
-def _record(
-    dag_id: str, query: str | None, session: Session
-) -> tuple[QueryRecord, list[QueryRecord]]:
-    of_dag = records(session, {dag_id}, dag_id)
+def _record(dag_id: str, query: Name, session: Session) -> tuple[QueryRecord, list[QueryRecord]]:
+    of_dag = records.records(session, {dag_id}, dag_id)
     requested = [record for record in of_dag if query in (None, record.query)]
     if not requested:
         what = f"maintains no query {query!r}" if of_dag else "maintains no query"
@@ -309,14 +273,12 @@ def _may(method: Any, dag: str, user: Any, what: DagAccessEntity | None = None) 
 
 
 def _explain(request: Request, error: Exception) -> Response:
-    """Returns an error in one line, in the requested form."""
     code = error.code if isinstance(error, StatemaintError) else "FAULT"
     # 409: the checkpoint or the queries file is not in a state that can be shown.
     status = 503 if isinstance(error, StorageError) else 409
     status = 404 if isinstance(error, UnknownQueryError) else status
     if request.url.path.endswith("/state"):
-        content: dict[str, Any] = {"error": {"code": code, "detail": str(error)}}
-        return JSONResponse(content, status_code=status, headers=_HEADERS)
+        return _json({"error": {"code": code, "detail": str(error)}}, status)
     if request.url.path.endswith("/runs"):
         return _html("problem.html", code=code, detail=str(error), status=status)
     # The user may read the DAG: its authorisation comes before any error of ours.
@@ -330,6 +292,18 @@ def _refuse(_request: Request, _error: Exception) -> Response:
     # Nothing of the address is repeated.
     detail = "There is no such page."
     return _html("error.html", code="ADDRESS", detail=detail, status=422, dag="", query="")
+
+
+def _json(content: Any, status: int = 200) -> Response:
+    return JSONResponse(content, status_code=status, headers=_HEADERS)
+
+
+def _download(name: str, kind: str, content: Any) -> Response:
+    """Returns JSON, or the text of a CSV file, for the browser to save under a name."""
+    headers = {**_HEADERS, "Content-Disposition": f'attachment; filename="{name}.{kind}"'}
+    if kind == "json":
+        return JSONResponse(content, headers=headers)
+    return Response(content, media_type="text/csv; charset=utf-8", headers=headers)
 
 
 def _html(template: str, *, status: int = 200, **values: Any) -> Response:

@@ -15,28 +15,14 @@ from urllib.parse import quote, urlsplit
 from airflow.configuration import conf
 from sqlalchemy.orm import Session
 
-from statemaint.airflow.figures import (
-    FindingRow,
-    figures_json,
-    read_figures,
-    restart_figures,
-    withheld_texts,
-)
+from statemaint.airflow import figures as xcoms
 from statemaint.airflow.links import dashboard_of, silence_of
 from statemaint.airflow.names import VERIFY_DAG
-from statemaint.airflow.pages.acknowledgements import acknowledgements
-from statemaint.airflow.pages.fleet import fleet, row_of, totals, with_acknowledgements
-from statemaint.airflow.pages.query import (
-    advise,
-    buttons,
-    commands,
-    contact_link,
-    heat_map,
-    worst_units,
-)
-from statemaint.airflow.pages.query_facts import Acknowledgement, Details, QueryRecord
+from statemaint.airflow.pages import query
+from statemaint.airflow.pages.activity import acknowledgements
+from statemaint.airflow.pages.fleet import fleet, row_of, totals
+from statemaint.airflow.pages.query import Acknowledgement, Details, QueryRecord
 from statemaint.airflow.pages.sources import CheckpointSource
-from statemaint.airflow.pages.timeline import timelines
 from statemaint.airflow.pages.trend import history
 from statemaint.errors import StorageError
 from statemaint.maintain.trend import read_trend
@@ -46,11 +32,11 @@ from statemaint.plan.actions import Plan, Request
 from statemaint.plan.withheld import by_reason
 from statemaint.planning import plan_checkpoint
 from statemaint.report.facts import planned_units, restart_facts
-from statemaint.report.task import findings_json
+from statemaint.report.task import PlanSummary
+from statemaint.report.to_json import fields_json
 from statemaint.scan.handover import Handover
 from statemaint.storage import Storage
 
-Values = dict[str, Any]
 # The script loads the others afterwards: HTML of thousands of rows takes a second to make.
 FIRST_ROWS = 1_000
 
@@ -69,12 +55,14 @@ def of_fleet(
     editable: AbstractSet[str],
     *,
     whole: bool = False,
-) -> Values:
+) -> dict[str, Any]:
     """Returns the rows of queries, at first the worst; those of editable DAGs can be selected."""
     rows = fleet(records, now())
-    worst = [row.record.dag for row in rows if row.attention]
-    rows = with_acknowledgements(rows, acknowledgements(session, worst, now()))
-    shown = rows if whole else rows[:FIRST_ROWS]
+    held = acknowledgements(session, [row.record.dag for row in rows if row.attention], now())
+    shown = [
+        replace(row, acknowledged=held[row.record.dag]) if row.record.dag in held else row
+        for row in (rows if whole else rows[:FIRST_ROWS])
+    ]
     return {
         "rows": shown,
         "rest": len(rows) - len(shown),
@@ -91,10 +79,9 @@ def of_query(
     source: CheckpointSource | None,
     refused: Mapping[str, str],
     acknowledged: Acknowledgement | None = None,
-) -> Values:
-    policy = source.policy if source else PRESETS["safe"]
+) -> dict[str, Any]:
+    policy, contact = (source.policy, source.contact) if source else (PRESETS["safe"], "")
     row, saved = row_of(record, now()), known.savepoint
-    contact = source.contact if source else ""
     if record.invalid is not None:
         refused = {**refused, record.dag: "The entry in the queries file is not valid."}
     checkpoint = source.checkpoint if source else row.figures.checkpoint
@@ -102,18 +89,18 @@ def of_query(
         "row": row,
         "acknowledged": acknowledged,
         "contact": contact,
-        "contact_link": contact_link(contact),
+        "contact_link": query.contact_link(contact),
         "dashboard": dashboard_of(record.query),
         "silence": silence_of(record.query),
         "failed_task": known.failed_task,
         "checkpoint": checkpoint,
-        "map": heat_map(known.units, policy.min_deltas_for_snapshot),
+        "map": query.heat_map(known.units, policy.min_deltas_for_snapshot),
         "units": len(known.units),
-        "worst": worst_units(known.units),
-        "advice": advise(known.findings, checkpoint),
-        "buttons": buttons(record.dag, record.query, own=not record.group, refused=dict(refused)),
+        "worst": query.worst_units(known.units),
+        "advice": query.advise(known.findings, checkpoint),
+        "buttons": query.buttons(record.dag, record.query, own=not record.group, refused=refused),
         "trend": history(known.trend, row.verdict.label),
-        "commands": commands(checkpoint),
+        "commands": query.commands(checkpoint),
         "runs": known.runs,
         "saved": saved,
         "saved_at": saved and datetime.fromtimestamp(saved.ended, UTC),
@@ -121,12 +108,6 @@ def of_query(
         "suffix": f"?query={quote(record.query, safe='')}",
         "now": now(),
     }
-
-
-def of_partition(record: QueryRecord, plan: Plan, unit: UnitId) -> Values:
-    suffix = f"?query={quote(record.query, safe='')}"
-    stores = timelines(plan)
-    return {"record": record, "unit": unit, "plan": plan, "stores": stores, "suffix": suffix}
 
 
 def looked_at_now(
@@ -137,40 +118,32 @@ def looked_at_now(
     Its trend is the stored one, with all its points.
     """
     _, plan = plan_checkpoint(storage, policy, dry=True)
-    units, findings = planned_units(plan), findings_json(plan.all_findings)
-    damage = sum(finding.damage for finding in plan.findings)
+    units, summary = planned_units(plan), PlanSummary.of(plan, plan.all_findings)
+    damage, notices = summary.counts
     about = {
         "query": record.query,
         "verdict": plan.verdict.value,
         "checkpoint": storage.root,
-        "committed": plan.committed,
-        "target": plan.target,
-        "committed_at": plan.commit.modified if plan.commit else None,
-        "silent_after": plan.silent_after,
-        "loads": plan.newest_loadable,
+        **fields_json(summary, "committed target committed_at silent_after loads"),
         "damage": damage,
-        "notices": len(plan.findings) - damage,
-        "withheld": withheld_texts(by_reason(plan.withheld)),
+        "notices": notices,
+        "withheld": xcoms.withheld_texts(by_reason(plan.withheld)),
         "trash_bytes": record.figures.trash_bytes if record.figures else None,
-        **restart_figures(restart_facts(plan, [planned.store for planned in plan.stores])),
+        **xcoms.restart_figures(restart_facts(plan, [planned.store for planned in plan.stores])),
     }
-    figures = read_figures(figures_json(units, findings, about))
-    seen = tuple(FindingRow(**row) for row in findings)
+    figures = xcoms.read_figures(xcoms.figures_json(units, summary.findings, about))
+    seen = tuple(xcoms.FindingRow(**row) for row in summary.findings)
     # A listing does not show the contents that a run reads: its findings stay until a run has none.
     before = tuple(row for row in known.findings if row not in seen)
     looked = replace(record, figures=figures, looked=datetime.now(UTC), failed=None)
-    trend = known.trend
+    known = replace(known, units=tuple(units), findings=(*seen, *before))
     with suppress(StorageError):  # the rest is known by now
-        trend = read_trend(storage).points
-    return looked, replace(known, units=tuple(units), findings=(*seen, *before), trend=trend)
+        known = replace(known, trend=read_trend(storage).points)
+    return looked, known
 
 
 def plan_of_partition(storage: Storage, policy: Policy, unit: UnitId, shared: str | None) -> Plan:
-    """Returns the plan of one partition; with an earlier plan's handover it lists nothing else.
-
-    Raises:
-        ConfigError: when there is no such partition.
-    """
+    """Returns the plan of one partition; with an earlier plan's handover it lists nothing else."""
     request = Request(operators=frozenset({unit.operator}), partitions=frozenset({unit.partition}))
     try:
         handover = Handover.from_json(shared) if shared else None

@@ -1,18 +1,21 @@
-"""The page with all queries: one row for each, the worst first. Pure."""
+"""The page with all queries: one row for each, the worst first; its export. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import cached_property
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
+
+from pydantic import BaseModel, Field
 
 from statemaint.airflow.figures import QueryFigures
 from statemaint.airflow.names import FILE_DAG, missing_pool
-from statemaint.airflow.pages.query import compact_conf
-from statemaint.airflow.pages.query_facts import Acknowledgement, AirflowRun, QueryRecord
+from statemaint.airflow.pages.query import Acknowledgement, AirflowRun, QueryRecord, compact_conf
 from statemaint.airflow.pages.render import ago, ahead, span, stamp
 from statemaint.airflow.pages.trend import sparkline
+from statemaint.airflow.texts import as_csv
 from statemaint.model.findings import NOTICES
 from statemaint.model.ids import batch_of
 from statemaint.model.verdict import Verdict
@@ -23,6 +26,12 @@ from statemaint.wording import counted
 OLD = timedelta(days=2)
 # Sorts after every time: the largest whole number that a browser counts exactly.
 _NO_TIME = 2**53
+Text = Annotated[str, Field(max_length=250)]
+_FIGURES = (
+    *("committed", "target", "partitions", "blocked", "longest", "longest_at", "replay_files"),
+    *("replay_bytes", "restart", "files", "bytes", "reclaimable", "trash_bytes", "damage"),
+    "notices",
+)
 
 
 class Unjudged(Enum):
@@ -36,9 +45,8 @@ class Unjudged(Enum):
     UNMAINTAINED = "Not maintained", "bad", 6
     NEVER = "Not looked at", "warn", Verdict.UNKNOWN.rank
 
-    @property
-    def mark(self) -> str:
-        return self.value[1]
+    def __init__(self, label: str, mark: str, rank: int) -> None:
+        self.label, self.mark, self.rank = label, mark, rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +58,7 @@ class Judged:
 
     @property
     def label(self) -> str:
-        return self.state.value if isinstance(self.state, Verdict) else self.state.value[0]
+        return self.state.value if isinstance(self.state, Verdict) else self.state.label
 
     @property
     def mark(self) -> str:
@@ -58,8 +66,7 @@ class Judged:
 
     @property
     def rank(self) -> int:
-        # The worst has the lowest.
-        return -(self.state.rank if isinstance(self.state, Verdict) else self.state.value[2])
+        return -self.state.rank  # the worst has the lowest
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,25 +83,17 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Row:
-    """One query of the page.
-
-    Attributes:
-        silence: since when it has committed nothing, in words; empty if that is usual.
-        acknowledged: that an operator is working on it, and until when.
-        figures: zeros if there are none, as `known` states.
-        old: whether they are older than `OLD`, or than the last run.
-        next: when the next run is due, in words.
-    """
+    """One query of the page."""
 
     record: QueryRecord
     verdict: Judged
     outcome: Outcome
-    figures: QueryFigures
-    known: bool
+    figures: QueryFigures  # zeros if there are none
+    known: bool  # whether there are any
     age: str
-    old: bool
-    next: str
-    silence: str = ""
+    old: bool  # whether they are older than `OLD`, or than the last run
+    next: str  # when the next run is due, in words
+    silence: str = ""  # since when it has committed nothing, in words; empty if that is usual
     acknowledged: Acknowledgement | None = None
 
     @property
@@ -104,7 +103,8 @@ class Row:
 
     @property
     def committed_at(self) -> datetime | None:
-        return _moment(self.figures.committed_at)
+        seconds = self.figures.committed_at
+        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
     @property
     def loading_batch(self) -> int | None:
@@ -135,11 +135,10 @@ class Row:
     def groups(self) -> Mapping[str, tuple[str, ...]]:
         """Returns its groups: by owner, by tag, by the storage of its checkpoint."""
         place, owner = self.figures.checkpoint, self.record.owner
-        return {
-            "owner": (owner,) if owner else (),
-            "tag": self.record.tags,
-            "storage": (_storage(place),) if place else (),
-        }
+        # Local paths are not looked up: the API server may not even have them.
+        storage = storage_of(place) if "://" in place else place and "local disk"
+        groups = {"owner": (owner,), "tag": self.record.tags, "storage": (storage,)}
+        return {name: tuple(filter(None, group)) for name, group in groups.items()}
 
     @cached_property
     def text(self) -> str:
@@ -159,10 +158,9 @@ class Row:
 
     @property
     def rank(self) -> tuple[float | str, ...]:
-        figures = self.figures
-        failed = self.outcome.mark == "bad"
+        figures, sound = self.figures, self.outcome.mark != "bad"
         weight = (-figures.damage, -figures.replay_bytes, -figures.notices)
-        return (self.verdict.rank, not failed, not self.silence, *weight, self.record.query)
+        return (self.verdict.rank, sound, not self.silence, *weight, self.record.query)
 
 
 def fleet(records: Iterable[QueryRecord], now: datetime) -> tuple[Row, ...]:
@@ -186,16 +184,6 @@ def row_of(record: QueryRecord, now: datetime) -> Row:
     )
 
 
-def with_acknowledgements(
-    rows: Iterable[Row], acknowledged: Mapping[str, Acknowledgement]
-) -> tuple[Row, ...]:
-    """Returns the rows with the acknowledgements of their DAGs."""
-    return tuple(
-        replace(row, acknowledged=held) if (held := acknowledged.get(row.record.dag)) else row
-        for row in rows
-    )
-
-
 def totals(rows: Sequence[Row]) -> dict[str, int]:
     """Returns the sums of the rows of queries, without that of the queries file."""
     rows = [row for row in rows if row.verdict.state is not Unjudged.MISTAKES]
@@ -215,17 +203,16 @@ def totals(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def verdict(record: QueryRecord) -> Judged:
-    """Returns the verdict on a query, by the newest figures."""
     if record.invalid is not None:
         of_file = record.dag == FILE_DAG
         return Judged(Unjudged.MISTAKES if of_file else Unjudged.INVALID, record.invalid)
     if record.stale:
-        return Judged(
-            Unjudged.UNMAINTAINED,
+        why = (
             f"Airflow has deactivated the DAG {record.dag}, as no DAG file defines it any more: "
             "nothing maintains the query. If it was removed on purpose, "
-            f"`airflow dags delete {record.dag}`.",
+            f"`airflow dags delete {record.dag}`."
         )
+        return Judged(Unjudged.UNMAINTAINED, why)
     if record.missing_pool is not None:
         return Judged(Unjudged.UNMAINTAINED, missing_pool(record.missing_pool))
     figures = record.figures
@@ -276,8 +263,7 @@ def outcome(run: AirflowRun | None, now: datetime) -> Outcome:
     when = run.ended or run.started
     marks = {"success": "good", "failed": "bad"}
     text = f"{run.state}, dry run" if run.dry else run.state
-    age = ago(when, now) if when else ""
-    sort = int(when.timestamp()) if when else 0
+    age, sort = (ago(when, now), int(when.timestamp())) if when else ("", 0)
     return Outcome(text, marks.get(run.state, "plain"), age, stamp(when), run.id, sort)
 
 
@@ -298,15 +284,6 @@ def _silence(record: QueryRecord) -> str:
     return f"no commit for {span(age)}" if age >= figures.silent_after else ""
 
 
-def _storage(checkpoint: str) -> str:
-    # Local paths are not looked up: the API server may not even have them.
-    return storage_of(checkpoint) if "://" in checkpoint else "local disk"
-
-
-def _moment(seconds: float | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
-
-
 def _next(record: QueryRecord, now: datetime) -> str:
     if record.stale:
         return "never"
@@ -316,3 +293,49 @@ def _next(record: QueryRecord, now: datetime) -> str:
         return ahead(record.next_run, now)
     by_asset = record.schedule and "asset" in record.schedule.lower()
     return "after an Asset" if by_asset else "by hand"
+
+
+class Wanted(BaseModel):
+    """What an address asks for: the form, and the filter and the group of the page."""
+
+    format: Literal["csv", "json"] = "csv"
+    filter: Text = ""
+    attention: bool = False
+    by: Text = ""
+    member: Text = ""
+
+
+def matching(rows: Iterable[Row], wanted: Wanted) -> Iterator[Row]:
+    """Yields the rows that the page shows for a filter and a group, as its script does."""
+    text = wanted.filter.strip().lower()
+    for row in rows:
+        in_group = not wanted.member or wanted.member in row.groups.get(wanted.by, ())
+        if text in row.text and (row.attention or not wanted.attention) and in_group:
+            yield row
+
+
+def documents(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Returns a document for each row; figures are null where nothing is known."""
+    return [
+        {
+            "query": row.record.query,
+            "dag": row.record.dag,
+            "verdict": row.verdict.label,
+            "why": row.verdict.why,
+            "owner": row.record.owner,
+            "tags": list(row.record.tags),
+            "checkpoint": row.figures.checkpoint,
+            "last_run": row.outcome.text,
+            "next_run": row.next,
+            "looked_at": row.record.looked.isoformat() if row.record.looked else None,
+            "committed_at": row.committed_at.isoformat() if row.committed_at else None,
+            **{name: getattr(row.figures, name) if row.known else None for name in _FIGURES},
+            "codes": list(row.figures.codes),
+        }
+        for row in rows
+    ]
+
+
+def export_csv(rows: Iterable[Row]) -> str:
+    listed = documents(rows)
+    return as_csv([listed[0] if listed else ["query"], *(found.values() for found in listed)])

@@ -1,32 +1,90 @@
-"""The page of one query: the heat map of its partitions, its findings, its actions. Pure."""
+"""The page of one query: the heat map of its partitions, its findings, its actions. Pure.
+
+The records are what Airflow's database has of a query: its DAG, its runs, its figures.
+"""
 
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
 from statistics import median
 from typing import Any
 
-from statemaint.airflow import texts
-from statemaint.airflow.figures import FindingRow
-from statemaint.airflow.names import (
-    REPAIR_DAG,
-    ROLLBACK_DAG,
-    UNDO_DAG,
-    VERIFY_DAG,
-    is_together,
-    savepoint_id,
-)
+from statemaint.airflow import names, texts
+from statemaint.airflow.figures import FindingRow, QueryFigures
 from statemaint.airflow.texts import size
 from statemaint.report.facts import Unit
+from statemaint.report.record import LastSavepoint
+from statemaint.report.trend import Point
 from statemaint.wording import command
 
 # The maximum number of partitions with a cell; the worst ones have one.
 MOST_CELLS = 4_000
 MOST_WORST = 20
 BROKEN = "x"
-_COMPACT = json.dumps({"force_snapshot": True})
 _MAIL = re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+")
+
+
+@dataclass(frozen=True, slots=True)
+class AirflowRun:
+    """A run of a DAG."""
+
+    id: str
+    state: str
+    kind: str  # scheduled, manual, ...
+    started: datetime | None  # `None` while it waits
+    ended: datetime | None
+    dry: bool = False
+    queries: tuple[str, ...] = ()  # those named in its form; empty for all of the DAG
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRecord:
+    """A maintained query.
+
+    `group` is the task group of its tasks, or the one task of a whole run; empty if the DAG has no
+    other tasks. If several queries share the DAG, `last` has the outcome of this one.
+    """
+
+    dag: str
+    group: str
+    query: str
+    paused: bool = False
+    next_run: datetime | None = None
+    schedule: str | None = None  # as Airflow describes it
+    invalid: str | None = None  # why the DAG only shows a mistake in the queries file
+    missing_pool: str | None = None  # the pool of its last run's tasks, if it does not exist
+    stale: bool = False  # whether Airflow has deactivated the DAG, which no DAG file defines
+    last: AirflowRun | None = None
+    figures: QueryFigures | None = None  # the newest that this build can read
+    looked: datetime | None = None  # when they were made
+    looked_in: int | None = None  # the run that left them, by its key in the database
+    failed: str | None = None  # why a later run looked at nothing
+    owner: str = ""  # of the DAG's tasks
+    tags: tuple[str, ...] = ()  # of the DAG, without ours
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """That an operator is working on the queries of a DAG, until a time."""
+
+    until: datetime
+    text: str
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """The other contents of the page of one query."""
+
+    units: tuple[Unit, ...] = ()
+    findings: tuple[FindingRow, ...] = ()
+    runs: tuple[AirflowRun, ...] = ()  # its DAG's last ones, the newest first
+    savepoint: LastSavepoint | None = None
+    trend: tuple[Point, ...] = ()
+    failed_task: tuple[str, int] | None = None  # that of the last run, and its index of mapped ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,44 +125,35 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """A button that starts a run of a DAG under the rights of the user.
-
-    Attributes:
-        conf: the configuration of the run, as JSON.
-        refused: why it is disabled; empty if it is not.
-        asks: the text to confirm first; empty without one.
-        field: the field of the form that it asks for, a number; empty without one.
-    """
+    """A button that starts a run of a DAG under the rights of the user; its texts may be empty."""
 
     label: str
     dag: str
-    conf: str
-    refused: str
+    conf: str  # of the run, as JSON
+    refused: str  # why it is disabled
     about: str
-    asks: str = ""
-    field: str = ""
+    asks: str = ""  # the text to confirm first
+    field: str = ""  # the field of the form that it asks for, a number
 
 
 def heat_map(units: Sequence[Unit], limit: int) -> HeatMap:
     shown = sorted(sorted(units, key=badness)[:MOST_CELLS])
     sizes = [unit.bytes for unit in units]
     usual, most = median(sizes or [0]), max(sizes, default=0)
-    operators: dict[int, list[Cell]] = {}
-    for unit in shown:
-        operators.setdefault(unit.operator, []).append(_cell(unit, limit, usual, most))
+    cells = (_cell(unit, limit, usual, most) for unit in shown)
+    operators = {of: [*some] for of, some in groupby(cells, lambda cell: cell.unit.operator)}
     return HeatMap(operators, len(units) - len(shown), limit)
 
 
 def badness(unit: Unit) -> tuple[Any, ...]:
-    """Returns the sort key that puts the worst partitions first."""
     return (unit.chain is not None, -unit.damage, -(unit.chain or 0), -unit.bytes, unit.id)
 
 
 def worst_units(units: Iterable[Unit]) -> tuple[Unit, ...]:
     """Returns the worst partitions; one without a chain, a finding or waste is not among them."""
-    poor = [
+    poor = (
         unit for unit in units if unit.chain != 0 or unit.reclaimable or unit.damage or unit.notices
-    ]
+    )
     return tuple(sorted(poor, key=badness)[:MOST_WORST])
 
 
@@ -117,13 +166,9 @@ def _cell(unit: Unit, limit: int, usual: float, most: int) -> Cell:
     # Relative to the largest, where each level is a tenth of the next; a usual size is never high.
     by_largest = sum(unit.bytes * 10**power > most for power in (3, 2, 1, 0.3))
     by_median = 1 + sum(unit.bytes > times * usual for times in (2, 5, 20))
-    by_bytes = str(min(by_largest, by_median))
     by_findings = BROKEN if unit.damage else "2" if unit.notices else "0"
-    return Cell(
-        unit,
-        (by_chain, by_bytes, by_findings),
-        (chain, size(unit.bytes), str(findings or "none")),
-    )
+    levels = (by_chain, str(min(by_largest, by_median)), by_findings)
+    return Cell(unit, levels, (chain, size(unit.bytes), str(findings or "none")))
 
 
 def contact_link(contact: str) -> str:
@@ -136,41 +181,30 @@ def contact_link(contact: str) -> str:
 def advise(findings: Sequence[FindingRow], checkpoint: str) -> tuple[Advice, ...]:
     """Returns the findings by code, damage first, with the next command for each."""
     documents = [finding.model_dump() for finding in findings]
-    commands = {step["code"]: step["command"] for step in texts.steps(documents, checkpoint)}
+    steps = {step["code"]: step["command"] for step in texts.steps(documents, checkpoint)}
     codes: dict[str, list[FindingRow]] = {}
     for finding in sorted(findings, key=lambda finding: (not finding.damage, finding.code)):
         codes.setdefault(finding.code, []).append(finding)
     return tuple(
-        Advice(
-            code,
-            any(finding.damage for finding in of_code),
-            tuple(finding.detail for finding in of_code),
-            commands.get(code, ""),
-        )
+        Advice(code, of_code[0].damage, tuple(each.detail for each in of_code), steps.get(code, ""))
         for code, of_code in codes.items()
     )
 
 
 def compact_conf(dag: str, query: str) -> str:
-    """Returns the configuration of a run that compacts a query, as JSON."""
-    return (
-        json.dumps({"force_snapshot": True, **_only(dag, query)}) if is_together(dag) else _COMPACT
-    )
+    return json.dumps({"force_snapshot": True, **_only(dag, query)})
 
 
 def _only(dag: str, query: str) -> dict[str, Any]:
     # The DAG of several queries runs for this one only.
-    return {"queries": [query]} if is_together(dag) else {}
+    return {"queries": [query]} if names.is_together(dag) else {}
 
 
-def buttons(dag: str, query: str, *, own: bool, refused: dict[str, str]) -> tuple[Button, ...]:
-    """Returns the buttons of a query.
+def buttons(dag: str, query: str, *, own: bool, refused: Mapping[str, str]) -> tuple[Button, ...]:
+    """Returns the buttons of a query of a DAG.
 
-    Args:
-        dag: the query's DAG.
-        query: the query's name.
-        own: whether the DAG takes the options of maintenance; one with other tasks does not.
-        refused: why a DAG cannot be run, by its id; others can.
+    `own` is whether the DAG takes the options of maintenance; one with other tasks does not.
+    `refused` has the DAGs that cannot be run, and why.
     """
 
     def button(
@@ -194,26 +228,26 @@ def buttons(dag: str, query: str, *, own: bool, refused: dict[str, str]) -> tupl
         ),
         button(
             "Verify",
-            VERIFY_DAG,
+            names.VERIFY_DAG,
             {"query": query},
             "Checks every file that a retained version needs.",
         ),
         button(
             "Savepoint",
-            savepoint_id(query),
+            names.savepoint_id(query),
             {},
             "Saves the newest batch as a checkpoint of its own, while the query runs.",
         ),
         button(
             "Repair",
-            REPAIR_DAG,
+            names.REPAIR_DAG,
             {"query": query},
             "Plans a repair, and waits for an approval.",
             asks="Repair plans first, and waits for an approval in Airflow. Stop the query first.",
         ),
         button(
             "Roll back",
-            ROLLBACK_DAG,
+            names.ROLLBACK_DAG,
             {"query": query},
             "Plans a rollback to a batch, and waits for an approval.",
             asks="A rollback is planned first, and waits for an approval. Stop the query first.",
@@ -223,10 +257,9 @@ def buttons(dag: str, query: str, *, own: bool, refused: dict[str, str]) -> tupl
 
 
 def undo_button(query: str, refused: str | None, run: str) -> Button:
-    """Returns the button beside a run of the ledger that can be undone."""
     conf, about = {"query": query, "run": run}, "Plans an undo, and waits for an approval."
     asks = f"Undo of {run} plans first, and waits for an approval in Airflow. Stop the query first."
-    return Button("Undo", UNDO_DAG, json.dumps(conf), refused or "", about, asks)
+    return Button("Undo", names.UNDO_DAG, json.dumps(conf), refused or "", about, asks)
 
 
 def commands(checkpoint: str) -> tuple[tuple[str, str], ...]:

@@ -2,9 +2,11 @@
 
 A query is identified by the Asset `statemaint://QUERY` that one of its tasks may update; Airflow
 forgets those of a DAG that it has deactivated, whose figures or id name its queries. Each function
-makes a fixed number of database queries, whatever the number of DAGs.
+makes a fixed number of database queries, whatever the number of DAGs. At the end: the plans that
+runs keep for the pages.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,58 +20,37 @@ from airflow.models.xcom import XComModel
 from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
+from statemaint.airflow import figures as xcoms
 from statemaint.airflow import names
-from statemaint.airflow.figures import (
-    FAILED,
-    FLEET,
-    PARTITIONS,
-    REFUSED,
-    TREND,
-    QueryFigures,
-    read_figures,
-    read_partitions,
-    read_points,
-)
-from statemaint.airflow.pages.query_facts import AirflowRun, Details, QueryRecord
+from statemaint.airflow.pages.query import AirflowRun, Details, QueryRecord
+from statemaint.airflow.pages.sources import NoPlanError
+from statemaint.airflow.plans import PLAN, KeptPlan, difference, read_plan
 from statemaint.report.record import LastSavepoint
 from statemaint.report.task import loaded
 
 _SCHEME, _FINDINGS = names.asset_uri(""), names.findings_uri("").rpartition("/")[2]
 _TAG, _INVALID = "statemaint", "statemaint-invalid"
-_HANDOVER = "handover"
 # The tasks of a run that leave something for the pages.
 _TASKS = ("plan", "report")
 # The number of a DAG's last runs that are shown.
 _RUNS = 15
+# Of a longer plan, the downloads have the rest.
+MOST_SHOWN = 2_000
+_MOST_RUNS = 10
 # A DAG, the group of its tasks, and their query.
 _Place = tuple[str, str, str]
-_DAG = select(
-    DagModel.dag_id,
-    DagModel.is_paused,
-    DagModel.next_dagrun_create_after,
-    DagModel.timetable_summary,
-    DagModel.description,
-    DagModel.is_stale,
-    DagModel.owners,
+
+
+def _columns(model: Any, columns: str) -> Any:
+    return select(*(getattr(model, column) for column in columns.split()))
+
+
+_DAG = _columns(
+    DagModel,
+    "dag_id is_paused next_dagrun_create_after timetable_summary description is_stale owners",
 )
-_RUN = select(
-    DagRun.dag_id,
-    DagRun.run_id,
-    DagRun.state,
-    DagRun.run_type,
-    DagRun.start_date,
-    DagRun.end_date,
-    DagRun.conf,
-)
-_XCOM = select(
-    XComModel.dag_id,
-    XComModel.task_id,
-    XComModel.key,
-    XComModel.run_id,
-    XComModel.dag_run_id,
-    XComModel.value,
-    XComModel.timestamp,
-)
+_RUN = _columns(DagRun, "dag_id run_id state run_type start_date end_date conf")
+_XCOM = _columns(XComModel, "dag_id task_id key run_id dag_run_id value timestamp")
 
 
 def records(session: Session, readable: Iterable[str], dag: str | None = None) -> list[QueryRecord]:
@@ -87,13 +68,13 @@ def records(session: Session, readable: Iterable[str], dag: str | None = None) -
     gone = dags.keys() - active
     named = {(name, "", names.query_of(name)) for name in gone - invalid}
     places |= {(name, group, query) for name, group, query in named if query is not None}
-    last_runs = session.execute(_RUN.where(DagRun.id.in_(_newest(dag))))
-    last = {row.dag_id: _run(row) for row in last_runs}
+    newest = session.execute(_RUN.where(DagRun.id.in_(_newest(dag))))
+    last = {row.dag_id: _run(row) for row in newest}
     figures = _figures(session, places, dag)
     places |= {  # of the queries that deactivated DAGs have maintained
         (name, group, query or read.query)
         for (name, group, query, *_), row in figures.items()
-        if name in gone and (read := read_figures(row.value))
+        if name in gone and (read := xcoms.read_figures(row.value))
     }
     tags = _tags(session, dag)
     pools = dict(session.execute(_missing_pools(dag)).all())
@@ -111,11 +92,11 @@ def records(session: Session, readable: Iterable[str], dag: str | None = None) -
 
 
 def details(session: Session, record: QueryRecord) -> Details:
-    read = read_partitions(_value(session, record, PARTITIONS)) or ((), ())
+    read = xcoms.read_partitions(_value(session, record, xcoms.PARTITIONS)) or ((), ())
     listed = _of_dag(_RUN, DagRun.dag_id, record.dag).order_by(DagRun.id.desc()).limit(_RUNS)
     runs = tuple(map(_run, session.execute(listed)))
     # The newest run has left a trend, even if it has looked at nothing.
-    trend = read_points(_value(session, record, TREND, [run.id for run in runs]))
+    trend = xcoms.read_points(_value(session, record, xcoms.TREND, [run.id for run in runs]))
     failed = _failed_task(session, record)
     return Details(*read, runs, _savepoint(session, record.query), trend, failed)
 
@@ -141,7 +122,7 @@ def _savepoint(session: Session, query: str) -> LastSavepoint | None:
 
 
 def handover(session: Session, record: QueryRecord) -> str | None:
-    value = _value(session, record, _HANDOVER)
+    value = _value(session, record, "handover")
     return value if isinstance(value, str) else None
 
 
@@ -195,7 +176,7 @@ def ours(dag: str | None) -> Any:
 
 def _newest(dag: str | None) -> Any:
     # A run that was refused for its own arguments says nothing about the query.
-    refused = select(XComModel.dag_run_id).where(XComModel.key == REFUSED)
+    refused = select(XComModel.dag_run_id).where(XComModel.key == xcoms.REFUSED)
     newest = select(func.max(DagRun.id)).where(DagRun.dag_id.in_(ours(dag)))
     newest = newest.where(DagRun.id.not_in(refused))
     return newest.group_by(DagRun.dag_id).scalar_subquery()
@@ -225,9 +206,7 @@ def chosen_queries(conf: Any) -> tuple[str, ...]:
     return tuple(map(str, named)) if isinstance(named, list) else ()
 
 
-def _figures(
-    session: Session, places: Iterable[_Place], dag: str | None
-) -> Mapping[tuple[str, ...], Any]:
+def _figures(session: Session, places: set[_Place], dag: str | None) -> dict[tuple[str, ...], Any]:
     """Returns the newest figures by DAG, group and query, of the last run that left any.
 
     Also the reasons of newest runs that looked at nothing, by these three and `FAILED`.
@@ -236,19 +215,19 @@ def _figures(
     some of them. The query is empty if a task has only one.
     """
     newest = _XCOM.where(XComModel.dag_run_id.in_(_newest(dag)))
-    rows = list(session.execute(newest.where(_keys(FLEET))))
-    failed = session.execute(newest.where(_keys(FAILED)))
+    rows = list(session.execute(newest.where(_keys(xcoms.FLEET))))
+    failed = session.execute(newest.where(_keys(xcoms.FAILED)))
     have = {(row.dag_id, _query_of(row.key)) for row in rows}
     if {(name, query if names.is_together(name) else "") for name, _, query in places} - have:
         last = func.max(XComModel.dag_run_id).label("newest")
-        earlier = select(XComModel.dag_id, XComModel.key, last).where(_keys(FLEET))
+        earlier = select(XComModel.dag_id, XComModel.key, last).where(_keys(xcoms.FLEET))
         earlier = _of_dag(earlier, XComModel.dag_id, dag)
         runs = earlier.group_by(XComModel.dag_id, XComModel.key).subquery()
         same = (runs.c.dag_id == XComModel.dag_id) & (runs.c.key == XComModel.key)
         rows += session.execute(_XCOM.join(runs, same & (runs.c.newest == XComModel.dag_run_id)))
     rows.sort(key=lambda row: (row.dag_run_id, row.timestamp))
     figures: dict[tuple[str, ...], Any] = {_place_of(row): row for row in rows}
-    return figures | {(*_place_of(row), FAILED): row for row in failed}
+    return figures | {(*_place_of(row), xcoms.FAILED): row for row in failed}
 
 
 def _place_of(row: Any) -> _Place:
@@ -262,7 +241,7 @@ def _keys(key: str) -> Any:
 
 
 def _query_of(key: str) -> str:
-    return key.removeprefix(FLEET).removeprefix(FAILED)[1:]
+    return key.removeprefix(xcoms.FLEET).removeprefix(xcoms.FAILED)[1:]
 
 
 def _record(
@@ -273,8 +252,8 @@ def _record(
     figures: Mapping[tuple[str, ...], Any],
 ) -> QueryRecord:
     place = (dag.dag_id, group, query if names.is_together(dag.dag_id) else "")
-    row, failed = figures.get(place), figures.get((*place, FAILED))
-    read = read_figures(row.value) if row else None
+    row, failed = figures.get(place), figures.get((*place, xcoms.FAILED))
+    read = xcoms.read_figures(row.value) if row else None
     run = last.get(dag.dag_id)
     return QueryRecord(
         dag=dag.dag_id,
@@ -294,13 +273,13 @@ def _record(
 
 
 def _own(
-    query: str, last: AirflowRun | None, row: Any, figures: QueryFigures | None
+    query: str, last: AirflowRun | None, row: Any, figures: xcoms.QueryFigures | None
 ) -> AirflowRun | None:
     """Returns the last run of a query that shares its DAG, with the outcome of the query."""
     if last is None or row is None:
         return last
-    looked = figures if row.key.startswith(FLEET) else None  # else the run looked at nothing
-    if row.key.startswith(FLEET) and (looked is None or looked.success is None):
+    looked = figures if row.key.startswith(xcoms.FLEET) else None  # else the run looked at nothing
+    if row.key.startswith(xcoms.FLEET) and (looked is None or looked.success is None):
         return last
     state = "success" if looked and looked.success else "failed"
     if row.run_id == last.id:
@@ -326,3 +305,58 @@ def _group(task: str) -> str:
     # An operator that does a whole run is its own group.
     group, _, name = task.rpartition(".")
     return group if name in _TASKS else task
+
+
+def plan_of(session: Session, dag: str, run: str, query: str | None) -> KeptPlan:
+    """Returns the plan of a query, by default the first, that a run keeps."""
+    key = XComModel.key.in_((PLAN, names.of_query(PLAN, query))) if query else _keys(PLAN)
+    selected = select(XComModel.value).where(_of_run(dag, run), key).order_by(XComModel.timestamp)
+    # One at a time: each may have megabytes.
+    for value in session.scalars(selected.execution_options(yield_per=1)):
+        plan = read_plan(value)
+        if plan and query in (None, plan.query):
+            return plan
+    raise NoPlanError(
+        f"the run {run} of {dag} keeps no plan{f' of {query}' if query else ''}: dry runs, "
+        "repairs, rollbacks and undos keep theirs as long as Airflow keeps the run"
+    )
+
+
+def _of_run(dag: str, run: str) -> Any:
+    return (XComModel.dag_id == dag) & (XComModel.run_id == run)
+
+
+def _queries_of(session: Session, dag: str, run: str) -> list[str]:
+    keys = select(XComModel.key).where(_of_run(dag, run), _keys(PLAN)).order_by(XComModel.key)
+    prefix = names.of_query(PLAN, "")
+    return [key.removeprefix(prefix) for key in session.scalars(keys) if key != PLAN]
+
+
+def runs_with_plans(session: Session, dag: str) -> list[str]:
+    """Returns the last runs of a DAG that keep a plan, the newest first."""
+    kept = select(XComModel.dag_run_id).where((XComModel.dag_id == dag) & _keys(PLAN))
+    newest = select(DagRun.run_id).where(DagRun.id.in_(kept)).order_by(DagRun.id.desc())
+    return list(session.scalars(newest.limit(_MOST_RUNS)))
+
+
+def plan_page(
+    session: Session, dag: str, run: str, query: str | None, other: str | None = None
+) -> dict[str, Any]:
+    """Returns the values of the page of a plan, or of its difference from that of another run."""
+    plan = plan_of(session, dag, run, query)
+    before = plan_of(session, dag, other, plan.query) if other else None
+    return {
+        "dag": dag,
+        "run": run,
+        "plan": plan,
+        "most": MOST_SHOWN,
+        "queries": [name for name in _queries_of(session, dag, run) if name != plan.query],
+        "others": [kept for kept in runs_with_plans(session, dag) if kept != run],
+        "other": other,
+        "before": before,
+        "compared": before and difference(before, plan),
+    }
+
+
+def file_name(run: str, plan: KeptPlan) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", f"plan-{plan.query}-{run}").strip(".-")[:150]

@@ -52,11 +52,6 @@ class CheckpointSource:
 
 
 def source_of(dag: str, query: str, session: Session) -> CheckpointSource:
-    """Returns the checkpoint of a query that a DAG maintains.
-
-    Raises:
-        UnknownQueryError: when neither the queries file nor the DAG names it.
-    """
     reading = _reading()
     entry = reading.queries.get(query)
     if entry and dag == (together_id(entry.together) if entry.together else dag_id(query)):
@@ -112,8 +107,7 @@ def _plain(stored: Any) -> Any:
 
 
 def _reading() -> QueriesReading:
-    beside = Path(conf.get_mandatory_value("core", "dags_folder")) / QUERIES_FILE
-    path = queries_path(beside)
+    path = queries_path(Path(conf.get_mandatory_value("core", "dags_folder")) / QUERIES_FILE)
     with _reading_now:
         return _reader(path).read()
 

@@ -14,24 +14,21 @@ from statemaint.wording import counted
 # A partition may have a hundred thousand files; a page with all of them is useless.
 MOST_FILES = 2_000
 _STATE = ("delta", "snapshot")
+_OF_VERSIONS: dict[type, str] = {Delta: "delta", Snapshot: "snapshot", ChecksumFile: "checksum"}
+_OF_NONE: dict[type, str] = {SstFile: "SST", TempFile: "temporary"}
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file, or one that a run would write, which has no size and time yet.
-
-    Attributes:
-        fate: `Kept`, `Deleted`, `New`.
-        why: the reason, after `because`.
-    """
+    """A file, or one that a run would write, which has no size and time yet."""
 
     version: int | None
     name: str
     kind: str
     bytes: int | None
     modified: float | None
-    fate: str
-    why: str
+    fate: str  # `Kept`, `Deleted`, `New`
+    why: str  # after `because`
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +38,13 @@ class Stretch:
     files: tuple[File, ...]
 
     @property
-    def first(self) -> File:
-        return self.files[0]
-
-    @property
     def bytes(self) -> int:
         return sum(file.bytes or 0 for file in self.files)
 
     @property
     def versions(self) -> str:
         versions = [file.version for file in self.files if file.version is not None]
-        if not versions:
-            return ""
-        return _versions(min(versions), max(versions))
+        return _versions(min(versions), max(versions)) if versions else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,21 +70,14 @@ class MissingVersions:
 
 @dataclass(frozen=True, slots=True)
 class StoreTimeline:
-    """The files of one store, by version.
-
-    Attributes:
-        stretches: the files, and the gaps that stop a version from loading.
-        proofs: the files that a run would verify, each with the reason.
-        left_out: the number of files that are not shown.
-        withheld: why its due snapshots are not written.
-    """
+    """The files of one store, by version."""
 
     store: str
-    stretches: tuple[Stretch | MissingVersions, ...]
-    proofs: tuple[str, ...]
+    stretches: tuple[Stretch | MissingVersions, ...]  # with the gaps that stop a version to load
+    proofs: tuple[str, ...]  # the files that a run would verify, each with the reason
     findings: tuple[tuple[str, str, bool], ...]
-    left_out: int
-    withheld: tuple[str, ...] = ()
+    left_out: int  # the number of files that are not shown
+    withheld: tuple[str, ...] = ()  # why its due snapshots are not written
 
     @property
     def files(self) -> int:
@@ -122,9 +106,7 @@ def _timeline(whole: Plan, plan: StorePlan, most: int) -> StoreTimeline:
             for action in plan.actions
             if isinstance(action, Attest)
         ),
-        findings=tuple(
-            (finding.code.value, finding.detail, finding.damage) for finding in plan.findings
-        ),
+        findings=tuple((each.code.value, each.detail, each.damage) for each in plan.findings),
         left_out=len(files) - len(shown),
         withheld=tuple(map(str, by_reason(plan.withheld))),
     )
@@ -179,20 +161,9 @@ def _files(plan: StorePlan) -> Iterator[File]:
 
 
 def _file(entry: Entry, fate: str, why: str) -> File:
-    version: int | None = None
-    match classify_any(entry):
-        case Delta(version=version):
-            kind = "delta"
-        case Snapshot(version=version):
-            kind = "snapshot"
-        case ChecksumFile(version=version):
-            kind = "checksum"
-        case SstFile():
-            kind = "SST"
-        case TempFile():
-            kind = "temporary"
-        case _:
-            kind = "other"
+    known = classify_any(entry)
+    version = known.version if isinstance(known, Delta | Snapshot | ChecksumFile) else None
+    kind = (_OF_VERSIONS | _OF_NONE).get(type(known), "other")
     return File(version, entry.name, kind, entry.size, entry.modified, fate, why)
 
 

@@ -94,9 +94,8 @@ def _range(name: str, points: Sequence[Point]) -> str:
     known.sort(key=lambda point: getattr(point, name))
     if not known:
         return "not known"
-    return (
-        f"{_text(name, points[-1])} now, from {_text(name, known[0])} to {_text(name, known[-1])}"
-    )
+    low, high = _text(name, known[0]), _text(name, known[-1])
+    return f"{_text(name, points[-1])} now, from {low} to {high}"
 
 
 def _text(name: str, point: Point) -> str:

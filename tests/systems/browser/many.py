@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 
 from statemaint.airflow.figures import QueryFigures
 from statemaint.airflow.pages.fleet import fleet, row_of, totals
-from statemaint.airflow.pages.query import buttons, heat_map, worst_units
-from statemaint.airflow.pages.query_facts import AirflowRun, QueryRecord
+from statemaint.airflow.pages.query import AirflowRun, QueryRecord, buttons, heat_map, worst_units
 from statemaint.airflow.pages.render import render
 from statemaint.airflow.pages.trend import history
 from statemaint.report.facts import Unit

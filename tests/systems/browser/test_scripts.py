@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from statemaint.airflow.figures import QueryFigures
 from statemaint.airflow.pages.fleet import fleet, totals
-from statemaint.airflow.pages.query_facts import AirflowRun, QueryRecord
+from statemaint.airflow.pages.query import AirflowRun, QueryRecord
 from statemaint.airflow.pages.render import FOLDER, render
 from tests.systems.browser import many
 

@@ -11,8 +11,7 @@ from statemaint.maintain import maintain
 from statemaint.maintain.record import write_record
 from statemaint.metrics.catalogue import METRICS, Detail
 from statemaint.metrics.options import Targets
-from statemaint.metrics.publish import publish_record
-from statemaint.metrics.push import Gateway
+from statemaint.metrics.publish import Gateway, publish_record
 from statemaint.metrics.tasks import Task, TaskState, task_families
 from statemaint.report.record import LastVerification, Record, next_record
 from statemaint.storage import LocalStorage

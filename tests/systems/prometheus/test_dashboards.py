@@ -19,8 +19,7 @@ from tests.grafana.__main__ import VERSIONS
 from tests.support.metrics import ORIGIN
 from tests.support.paths import ROOT
 from tests.systems.prometheus.support import QUERIES, promtool
-from tools.demo.board import BoardQuery, board_queries
-from tools.demo.prometheus import Server, instant_query
+from tools.demo.prometheus import BoardQuery, Server, board_queries, instant_query
 
 pytestmark = pytest.mark.prometheus
 

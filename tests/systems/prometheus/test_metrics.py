@@ -10,9 +10,7 @@ from statemaint.maintain import maintain
 from statemaint.metrics.catalogue import METRICS, Detail, MetricType
 from statemaint.metrics.families import families
 from statemaint.metrics.options import Targets
-from statemaint.metrics.publish import publish_record, publish_waiting
-from statemaint.metrics.push import Gateway
-from statemaint.metrics.textfile import write_textfile
+from statemaint.metrics.publish import Gateway, publish_record, publish_waiting, write_textfile
 from statemaint.report.record import Cause, LastRun, LastVerification, Record, next_record
 from statemaint.storage import MemoryStorage
 from tests.support.metrics import (

@@ -7,8 +7,7 @@ import pytest
 
 from statemaint.metrics.families import about
 from statemaint.metrics.options import Targets
-from statemaint.metrics.publish import publish_record
-from statemaint.metrics.push import Gateway
+from statemaint.metrics.publish import Gateway, publish_record
 from statemaint.report.record import LastRun, Record
 from tests.support.metrics import named
 from tests.systems.prometheus.support import push

@@ -21,9 +21,8 @@ from statemaint.metrics.tasks import Task, reporting
 from tests.support.metrics import TIGHT, maintained, neglected, series_of
 from tests.support.paths import ROOT
 from tests.systems.prometheus.support import ALERTS, part
-from tools.demo.board import board_queries
 from tools.demo.processes import wait_until
-from tools.demo.prometheus import Server, instant_query, prometheus
+from tools.demo.prometheus import Server, board_queries, instant_query, prometheus
 
 pytestmark = pytest.mark.prometheus
 

@@ -21,8 +21,8 @@ from statemaint.cli.main import run as run_command
 from statemaint.spark import program as module
 from tests.support.program import run
 from tools.demo.events import write_hours
-from tools.demo.oracle import oracle_session
 from tools.demo.pipeline import hourly_job
+from tools.demo.session import oracle_session
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]

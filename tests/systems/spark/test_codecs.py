@@ -21,7 +21,7 @@ from statemaint.codec.hdfs.records import Record
 from statemaint.codec.integrity import row_checksum
 from statemaint.scan.scanner import scan
 from statemaint.storage import LocalStorage
-from tools.demo.oracle import retained_batches
+from tools.demo.session import retained_batches
 
 STATE = "spark.sql.streaming.stateStore"
 BATCHES = 5

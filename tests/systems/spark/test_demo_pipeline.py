@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tools.demo.oracle import (
+from tools.demo.pipeline import output_rows, run_hours
+from tools.demo.session import (
     oracle_session,
     read_all,
     read_rows,
@@ -16,7 +17,6 @@ from tools.demo.oracle import (
     retained_batches,
     stores,
 )
-from tools.demo.pipeline import output_rows, run_hours
 
 STORES = (
     (0, "default"),

@@ -17,8 +17,8 @@ from statemaint.scan.scanner import scan
 from statemaint.storage import LocalStorage
 from tests.systems.spark import maintained_by_spark
 from tests.systems.spark.conftest import RunOn
-from tools.demo.oracle import OracleDigest, read_all, retained_batches
 from tools.demo.pipeline import output_rows
+from tools.demo.session import OracleDigest, read_all, retained_batches
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
 Digests = dict[tuple[int, str, int], OracleDigest]

@@ -36,8 +36,8 @@ from statemaint.storage import LocalStorage
 from tests.support.program import run
 from tests.support.spark_providers import SparkProvider
 from tests.systems.spark.conftest import RunOn
-from tools.demo.oracle import retained_batches
 from tools.demo.pipeline import output_rows
+from tools.demo.session import retained_batches
 
 Bytes = tuple[bytes, bytes]
 NOON = datetime(2026, 11, 21, 12, 30, 0, 123456, tzinfo=UTC)

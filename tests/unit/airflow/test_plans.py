@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from statemaint.airflow import plans, run_tasks
-from statemaint.airflow.pages.plans import download
+from statemaint.airflow.pages.records import file_name
 from statemaint.airflow.plans import PLAN, KeptPlan, difference, kept_plan, plan_csv, read_plan
 from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.airflow.tasks import plan_query
@@ -141,12 +141,11 @@ def test_no_cell_of_the_csv_is_a_formula(start: str) -> None:
 
 
 def test_a_download_has_a_file_name_without_anything_odd() -> None:
-    content, headers = download('manual__1+00:00"\r\nX: y', plan(("delete", "p")), "json")
-    name = headers["Content-Disposition"]
-    assert name == 'attachment; filename="plan-a-manual__1-00-00-X-y.json"'
-    assert content["actions"][0]["path"] == "p"
-    assert content["actions"][0]["reason"] == "below_base"
-    assert download("r", plan(("delete", "p")), "csv")[0].startswith("action,path,")
+    kept = plan(("delete", "p"))
+    assert file_name('manual__1+00:00"\r\nX: y', kept) == "plan-a-manual__1-00-00-X-y"
+    (action,) = plans.plan_json(kept)["actions"]
+    assert (action["path"], action["reason"]) == ("p", "below_base")
+    assert plan_csv(kept).startswith("action,path,")
 
 
 def test_two_plans_differ_by_path_and_step() -> None:

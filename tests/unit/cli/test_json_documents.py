@@ -32,8 +32,7 @@ from tests.support.unsafe_rows import row
 from tests.unit.cli.test_show import unpacked
 from tools.json_documents.catalogue import VERBS, everything, named_in
 from tools.json_documents.kinds import Either, JsonObject
-from tools.json_documents.page import page
-from tools.json_documents.schema import schema
+from tools.json_documents.page import page, schema
 from tools.json_documents.shared import ERROR
 
 TIGHT = "--min-deltas-for-snapshot 5 --min-batches-to-retain 2 --grace 0s --trash-for 1d"

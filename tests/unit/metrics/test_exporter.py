@@ -5,9 +5,8 @@ from prometheus_client import generate_latest
 
 from statemaint.errors import StorageError
 from statemaint.maintain.record import write_record
-from statemaint.metrics.exporter import Exporter, RecordPlace, RecordPlaces
+from statemaint.metrics.exporter import Exporter, RecordPlace, RecordPlaces, served
 from statemaint.metrics.families import families, registry_of
-from statemaint.metrics.page import served
 from statemaint.records.runs import METRICS
 from statemaint.report.record import Record
 from statemaint.storage import ReadOnly, Storage

@@ -17,9 +17,9 @@ from statemaint.metrics.catalogue import (
     MetricType,
     most_series,
 )
+from statemaint.metrics.exporter import page_text, rows_of
 from statemaint.metrics.families import families, registry_of, waiting
 from statemaint.metrics.options import Named
-from statemaint.metrics.page import page_text, rows_of
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.model.verdict import Looked, Verdict

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from statemaint.maintain import maintain
+from statemaint.metrics.exporter import served
 from statemaint.metrics.families import families
-from statemaint.metrics.page import served
 from statemaint.report.facts import Unit
 from statemaint.report.record import Cause, LastVerification, Record, next_record
 from tests.support.metrics import (

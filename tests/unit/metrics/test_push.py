@@ -11,12 +11,10 @@ from pathlib import Path
 import pytest
 
 from statemaint.maintain import maintain
-from statemaint.metrics import publish, push
+from statemaint.metrics import publish
 from statemaint.metrics.families import families
 from statemaint.metrics.options import GatewayAuth, Targets
-from statemaint.metrics.publish import publish_record, publish_waiting
-from statemaint.metrics.push import Gateway, credentials_from, within
-from statemaint.metrics.textfile import write_textfile
+from statemaint.metrics.publish import Gateway, publish_record, publish_waiting, write_textfile
 from statemaint.report.record import Cause, LastRun, Record, next_record
 from tests.support.metrics import ORIGIN, TIGHT, ended, maintained, named, neglected, series_of
 from tests.support.planted import plant, secret
@@ -67,7 +65,7 @@ def server(*, status: int = 200, hold: threading.Event | None = None) -> Iterato
 
 @pytest.fixture(autouse=True)
 def _no_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(push.USER_VARIABLE, raising=False)
+    monkeypatch.delenv(publish.USER_VARIABLE, raising=False)
 
 
 def record() -> Record:
@@ -110,7 +108,7 @@ def test_a_pushgateway_that_hangs_is_left_after_the_time_is_up(
 
 
 def test_the_times_of_a_run_are_ten_seconds_in_all() -> None:
-    assert push.SECONDS + push.WAITING_SECONDS <= 10
+    assert publish.SECONDS + publish.WAITING_SECONDS <= 10
 
 
 def test_what_the_work_raises_is_raised() -> None:
@@ -118,7 +116,7 @@ def test_what_the_work_raises_is_raised() -> None:
         raise OSError("refused")
 
     with pytest.raises(OSError, match="refused"):
-        within(5, fail)
+        publish.within(5, fail)
 
 
 def test_a_wait_for_a_lease_is_pushed_alone() -> None:
@@ -159,8 +157,8 @@ def test_each_kind_of_credentials_reaches_the_pushgateway_and_nothing_else(
 
 
 def test_the_environments_user_is_used_where_nothing_else_is_given() -> None:
-    assert credentials_from({}) is None
-    assert credentials_from({push.USER_VARIABLE: "me"}) == ("me", "")
+    assert publish.credentials_from({}) is None
+    assert publish.credentials_from({publish.USER_VARIABLE: "me"}) == ("me", "")
 
 
 @pytest.mark.parametrize("content", ["", "two\nlines"])

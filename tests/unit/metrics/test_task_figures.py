@@ -10,8 +10,8 @@ import pytest
 from statemaint.maintain import maintain
 from statemaint.metrics import tasks
 from statemaint.metrics.options import Named, Targets
+from statemaint.metrics.publish import remove_textfiles
 from statemaint.metrics.tasks import Task, TaskState, reporting
-from statemaint.metrics.textfile import remove_textfiles
 from tests.support.metrics import ORIGIN, TIGHT, neglected
 from tests.unit.metrics.test_push import server
 

@@ -16,9 +16,8 @@ from airflow.models.dagrun import DagRun, DagRunNote
 from sqlalchemy import create_engine, insert, update
 from sqlalchemy.orm import Session
 
-from statemaint.airflow.pages.acknowledgements import LONGEST, acknowledgements, parsed
-from statemaint.airflow.pages.activity import activity, progress
-from statemaint.airflow.pages.query_facts import Acknowledgement
+from statemaint.airflow.pages.activity import LONGEST, acknowledgements, activity, parsed, progress
+from statemaint.airflow.pages.query import Acknowledgement
 from statemaint.airflow.pages.records import records
 from tests.systems.airflow.many_queries import fill
 

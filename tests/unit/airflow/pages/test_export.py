@@ -8,9 +8,8 @@ import pytest
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from statemaint.airflow.figures import QueryFigures
-from statemaint.airflow.pages.export import Wanted, documents, export_csv, matching
-from statemaint.airflow.pages.fleet import Row, fleet
-from statemaint.airflow.pages.query_facts import QueryRecord
+from statemaint.airflow.pages.fleet import Row, Wanted, documents, export_csv, fleet, matching
+from statemaint.airflow.pages.query import QueryRecord
 
 NOW = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 from statemaint.airflow.figures import QueryFigures
 from statemaint.airflow.names import FILE_DAG
 from statemaint.airflow.pages.fleet import Unjudged, fleet, outcome, row_of, totals, verdict
-from statemaint.airflow.pages.query_facts import AirflowRun, QueryRecord
+from statemaint.airflow.pages.query import AirflowRun, QueryRecord
 from statemaint.model.verdict import Verdict
 
 NOW = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)

@@ -8,7 +8,7 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from statemaint.airflow.figures import FindingRow
 from statemaint.airflow.pages.contents import looked_at_now, plan_of_partition
-from statemaint.airflow.pages.query_facts import Details, QueryRecord
+from statemaint.airflow.pages.query import Details, QueryRecord
 from statemaint.errors import ConfigError
 from statemaint.listing import Entry
 from statemaint.model.ids import StoreId, UnitId

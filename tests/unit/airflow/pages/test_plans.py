@@ -20,7 +20,7 @@ from sqlalchemy import create_engine, insert
 from sqlalchemy.orm import Session
 
 from statemaint.airflow.pages import app as routes
-from statemaint.airflow.pages.plans import runs_with_plans
+from statemaint.airflow.pages.records import runs_with_plans
 from statemaint.airflow.pages.sources import UnknownQueryError
 from statemaint.airflow.plans import PLAN, KeptPlan
 from statemaint.report.summary import Group, Step
@@ -139,9 +139,8 @@ def test_the_address_of_a_query_leads_to_its_page_for_those_who_may_read_it(
     def manager(readable: set[str]) -> Any:
         return lambda: SimpleNamespace(get_authorized_dag_ids=lambda **_: readable)
 
-    monkeypatch.setattr(
-        routes, "records", lambda _, readable, _dag: listed if DAG in readable else []
-    )
+    by_right = "statemaint.airflow.pages.records.records"
+    monkeypatch.setattr(by_right, lambda _, readable, _dag: listed if DAG in readable else [])
     monkeypatch.setattr(routes, "get_auth_manager", manager({DAG}))
     answer = routes._find("a", None, None)  # type: ignore[arg-type]
     assert answer.status_code == 302

@@ -11,17 +11,9 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 from markupsafe import escape
 
 from statemaint.airflow.figures import FindingRow, QueryFigures, withheld_texts
+from statemaint.airflow.pages import query
 from statemaint.airflow.pages.fleet import fleet, row_of, totals
-from statemaint.airflow.pages.query import (
-    advise,
-    buttons,
-    commands,
-    contact_link,
-    heat_map,
-    undo_button,
-    worst_units,
-)
-from statemaint.airflow.pages.query_facts import Acknowledgement, AirflowRun, QueryRecord
+from statemaint.airflow.pages.query import Acknowledgement, AirflowRun, QueryRecord
 from statemaint.airflow.pages.render import render
 from statemaint.airflow.pages.timeline import timelines
 from statemaint.airflow.plans import KeptPlan, difference
@@ -64,13 +56,15 @@ def query_page(found: QueryRecord, **changed: Any) -> str:
     values = {
         "row": row_of(found, TIME),
         "checkpoint": "/data",
-        "map": heat_map(units, 10),
+        "map": query.heat_map(units, 10),
         "units": 1,
-        "worst": worst_units(units),
-        "advice": advise(
+        "worst": query.worst_units(units),
+        "advice": query.advise(
             [FindingRow(code="BROKEN_CHAIN", detail=found.query, damage=True)], found.query
         ),
-        "buttons": buttons(found.dag, found.query, own=True, refused={found.dag: found.query}),
+        "buttons": query.buttons(
+            found.dag, found.query, own=True, refused={found.dag: found.query}
+        ),
         "trend": None,
         "runs": [found.last],
         "saved": None,
@@ -83,7 +77,7 @@ def query_page(found: QueryRecord, **changed: Any) -> str:
         "others": [found.query],
         "paused": {found.dag: False},
         "planned": [found.query],
-        "commands": commands(found.query),
+        "commands": query.commands(found.query),
         "acknowledged": Acknowledgement(TIME, found.query, found.query),
         "contact": found.query,
         "contact_link": "",
@@ -107,7 +101,7 @@ def partition_page(found: QueryRecord) -> str:
 
 
 def ledger_page(run: Run, refused: str | None) -> str:
-    undo = partial(undo_button, "revenue", refused)
+    undo = partial(query.undo_button, "revenue", refused)
     commands = {run.run: f"statemaint undo '{run.run}'"}
     return render("runs.html", runs=[run], now=TIME, undo=undo, commands=commands, **PLACE)
 
@@ -327,8 +321,8 @@ def test_partitions_with_nothing_to_say_are_a_sentence() -> None:
     ],
 )
 def test_only_https_and_mail_are_links_of_a_contact(contact: str, link: str) -> None:
-    assert contact_link(contact) == link
-    page = query_page(record(), contact=contact, contact_link=contact_link(contact))
+    assert query.contact_link(contact) == link
+    page = query_page(record(), contact=contact, contact_link=query.contact_link(contact))
     assert (f'href="{link}"' in page) is bool(link)
     assert 'javascript:alert(1)"' not in page
 

@@ -19,7 +19,7 @@ def rows(found: StoreTimeline) -> list[tuple[str, str, int, str]]:
     return [
         (one.versions, "gap", 0, f"breaks {one.broken}")
         if isinstance(one, MissingVersions)
-        else (one.versions, one.first.kind, len(one.files), one.first.fate)
+        else (one.versions, one.files[0].kind, len(one.files), one.files[0].fate)
         for one in found.stretches
     ]
 
@@ -34,7 +34,7 @@ def files(found: StoreTimeline) -> list[File]:
 
 
 def reasons(found: StoreTimeline) -> list[str]:
-    return [one.first.why for one in found.stretches if not isinstance(one, MissingVersions)]
+    return [one.files[0].why for one in found.stretches if not isinstance(one, MissingVersions)]
 
 
 def test_files_in_a_row_with_one_fate_are_one_stretch() -> None:

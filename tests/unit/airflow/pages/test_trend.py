@@ -12,7 +12,7 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from statemaint.airflow.figures import FAILED, FLEET, REFUSED, TREND, figures_of_run, read_points
 from statemaint.airflow.pages.contents import looked_at_now
-from statemaint.airflow.pages.query_facts import Details, QueryRecord
+from statemaint.airflow.pages.query import Details, QueryRecord
 from statemaint.airflow.pages.render import FOLDER
 from statemaint.airflow.pages.trend import history, sparkline
 from statemaint.airflow.settings import QuerySettings
