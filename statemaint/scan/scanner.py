@@ -55,7 +55,7 @@ from statemaint.scan.required import (
     findings_of_unused,
     undeclared_operators,
 )
-from statemaint.scan.rocks import CommittedIds, FamilySchemas, RocksReading
+from statemaint.scan.rocks import FamilySchemas, RocksReading
 from statemaint.storage import Storage
 from statemaint.workers import in_order
 
@@ -125,7 +125,9 @@ def scan(
     if layout.provider is Provider.ROCKSDB:
         reading = RocksReading(
             storage,
-            CommittedIds(ids, expected, counts),
+            ids,
+            expected,
+            counts,
             COMPRESSIONS[codec],
             row_checksums,
             _family_schemas(storage, layout, operators, expected),
@@ -134,6 +136,7 @@ def scan(
         stores = tuple(reading.all(stores))
     # The plan of the run reports them.
     unused = () if part else tuple(sorted(evidence.listed - set(expected)))
+    left = (file.entry for store in unused for file in layout.stores[store])
     if not expected and layout.provider is not Provider.UNKNOWN:
         _check_state(offsets, commits, newest, notes)
     return Checkpoint(
@@ -168,7 +171,7 @@ def scan(
             *(() if part else unreadable_pins(pins)),
             *findings_of_unused(evidence, unused, undeclared),
         ),
-        unclassified=tuple(sorted(_unclassified(layout, unused))),
+        unclassified=tuple(sorted([*(entry for entry, _ in layout.unclassified), *left])),
         directories=directories_named_as_files(layout),
     )
 
@@ -342,11 +345,6 @@ def _stores(
 
     jobs = (partial(scanned, store) for store in requested)
     return in_order(jobs, threads=storage.parallel if paths else 1)
-
-
-def _unclassified(layout: Layout, unused: Iterable[StoreId]) -> Iterator[Entry]:
-    yield from (entry for entry, _ in layout.unclassified)
-    yield from (file.entry for store in unused for file in layout.stores[store])
 
 
 def _undescribed(stores: Iterable[Store], layout: Layout) -> Iterator[Finding]:
