@@ -72,7 +72,7 @@ def _sources(
         last = end.file_offset(number)
         first = start.file_offset(number) if start else None
         if last is not None:
-            log = SourceLog.listed(storage, number)
+            log = SourceLog.listed(storage, f"sources/{number}")
             if missing := log.missing(-1 if first is None else first, last):
                 yield missing
             elif whole:

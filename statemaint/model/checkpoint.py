@@ -62,6 +62,11 @@ class Store:
         return self._versions
 
     @property
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """Returns all that are listed, whether they count or not."""
+        return tuple(file for file in self.files if isinstance(file, Snapshot))
+
+    @property
     def size(self) -> int:
         return sum(file.entry.size for file in self.files)
 
@@ -153,8 +158,7 @@ class Store:
     def theirs(self) -> tuple[Snapshot, ...]:
         """Returns the listed snapshots that executors wrote, as far as is known, ascending."""
         ours = self.ours
-        zips = (file for file in self.files if isinstance(file, Snapshot))
-        theirs = (file for file in zips if file.entry.path not in ours)
+        theirs = (file for file in self.snapshots if file.entry.path not in ours)
         return tuple(sorted(theirs, key=lambda file: (file.version, file.entry.path)))
 
     def is_forced(self, snapshot: Snapshot) -> bool:
@@ -169,8 +173,8 @@ class Store:
             return False
         if snapshot.version == 1 or snapshot.version in self.rocks.evolved:
             return True
-        zips = (file for file in self.files if isinstance(file, Snapshot))
-        below = [it for it in zips if it.version < snapshot.version and it.entry.path in families]
+        zips = (it for it in self.snapshots if it.entry.path in families)
+        below = (zip_ for zip_ in zips if zip_.version < snapshot.version)
         last = max(below, key=_version, default=None)
         return last is not None and families[last.entry.path] != families[snapshot.entry.path]
 

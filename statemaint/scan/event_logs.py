@@ -20,10 +20,6 @@ def past_restarts(logs: Storage, query_id: str) -> tuple[PastRestart, ...]:
     """Returns the restarts of a query in the event logs below a folder, the oldest first.
 
     Mirrors `EventLogFileReader`. An application that still runs counts as far as it has written.
-
-    Raises:
-        ConfigError: when there is none.
-        StorageError: when a log could not be listed or read.
     """
     applications: dict[str, list[Entry]] = defaultdict(list)
     for entry in logs.list(""):
@@ -41,7 +37,7 @@ def past_restarts(logs: Storage, query_id: str) -> tuple[PastRestart, ...]:
 
 
 def _number(entry: Entry) -> int:
-    found = _PART.match(entry.path.rpartition("/")[2])
+    found = _PART.match(entry.name)
     return int(found[1]) if found else 0
 
 

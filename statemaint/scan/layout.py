@@ -85,8 +85,7 @@ class Layout:
 
     def without(self, operators: Collection[int]) -> "Layout":
         stores = self.stores.items()
-        kept = {store: files for store, files in stores if store.operator not in operators}
-        return replace(self, stores=kept)
+        return replace(self, stores={it: of for it, of in stores if it.operator not in operators})
 
 
 def sort_out(entries: Iterable[Entry], provider: Provider = Provider.HDFS_BACKED) -> Layout:
@@ -111,14 +110,8 @@ def sort_out(entries: Iterable[Entry], provider: Provider = Provider.HDFS_BACKED
             families[StoreId(int(match[1]), 0, match[2])] += (entry,)
         by_spark = provider is Provider.UNKNOWN or _KNOWN.fullmatch(entry.path) is not None
         rest.append((entry, by_spark))
-    return Layout(
-        {key: tuple(files) for key, files in stores.items()},
-        operators,
-        schemas,
-        families,
-        tuple(rest),
-        provider,
-    )
+    classified = {key: tuple(files) for key, files in stores.items()}
+    return Layout(classified, operators, schemas, families, tuple(rest), provider)
 
 
 def _written_by(operator: Entry) -> int:
@@ -173,9 +166,8 @@ def is_of_one_store(error: StorageError) -> bool:
 
 def unread(store: Store, error: StorageError) -> Store:
     detail = f"{error}; nothing is written or deleted in {store.id.directory} until it can be read"
-    finding = Finding(
-        FindingCode.STORAGE_FAILED, detail, store.id, path=error.path, lasting=error.lasting
-    )
+    code, path, lasting = FindingCode.STORAGE_FAILED, error.path, error.lasting
+    finding = Finding(code, detail, store.id, path=path, lasting=lasting)
     return replace(store, findings=(finding,), rocks=store.rocks and Rocks())
 
 
@@ -231,7 +223,5 @@ class Refused:
         # its files.
         described = layout.described()
         declared = (StoreId(each.id, 0, name) for each in operators for name in each.stores)
-        paths = (
-            f"{store.directory}/_metadata/schema" for store in declared if store not in described
-        )
-        return tuple(path for path in paths if _unit_of(path) not in self.errors)
+        missing = (it for it in declared if it not in described and it.unit not in self.errors)
+        return tuple(f"{store.directory}/_metadata/schema" for store in missing)

@@ -39,12 +39,8 @@ def with_proofs(storage: Storage, store: Store, proofs: Sequence[Attestation], a
             outdated.append(Outdated(proof, replaced, listed.swapped(proof, replaced)))
         else:
             counting.append(proof.refreshed(listed.same, at) if listed.same else proof)
-    return replace(
-        store,
-        attestations=tuple(counting),
-        outdated=tuple(outdated),
-        former=tuple(former),
-    )
+    attestations = tuple(counting)
+    return replace(store, attestations=attestations, outdated=tuple(outdated), former=tuple(former))
 
 
 @dataclass(slots=True)
@@ -159,12 +155,8 @@ def with_unreadable(storage: Storage, store: Store) -> Store:
     and none if listings have no modes. A snapshot that may be an executor's counts only if its
     owner differs from the log's.
     """
-    snapshots = (file for file in store.files if isinstance(file, Snapshot))
-    unreadable = {
-        snapshot.entry.path: why
-        for snapshot in snapshots
-        if snapshot.entry.path in store.ours and (why := _why(storage, store, snapshot))
-    }
+    ours = (snapshot for snapshot in store.snapshots if snapshot.entry.path in store.ours)
+    unreadable = {it.entry.path: why for it in ours if (why := _why(storage, store, it))}
     return replace(store, unreadable=unreadable) if unreadable else store
 
 

@@ -181,23 +181,6 @@ def _differ(ids: Mapping[int, logs.UniqueIds]) -> bool:
     return any(len(counts) > 1 for counts in by_operator.values())
 
 
-def provider_of(root: str, conf: Mapping[str, str]) -> Provider:
-    pinned = conf.get(PROVIDER_CLASS)
-    if pinned is None:
-        return Provider.UNKNOWN
-    name = pinned.rpartition(".")[2]
-    if name not in MAINTAINED:
-        raise UnsupportedError(root, f"state store provider {name}", " and ".join(MAINTAINED))
-    return Provider(name)
-
-
-def codec_of(root: str, conf: Mapping[str, str]) -> str:
-    codec = named(conf.get(COMPRESSION, "lz4"))
-    if codec is None:
-        raise UnsupportedError(root, f"{COMPRESSION}={conf[COMPRESSION]}", ", ".join(COMPRESSIONS))
-    return codec.name
-
-
 def row_checksums_of(conf: Mapping[str, str], notes: Notes) -> bool:
     pinned = conf.get(ROW_CHECKSUMS, "false")
     value = pinned.strip().lower()
@@ -262,11 +245,7 @@ class SourceLog:
     base: int  # the newest compact entry; 0 if there is none
 
     @classmethod
-    def listed(cls, storage: Storage, source: str) -> "SourceLog":
-        return cls.listed_in(storage, f"sources/{source}")
-
-    @classmethod
-    def listed_in(cls, storage: Storage, folder: str) -> "SourceLog":
+    def listed(cls, storage: Storage, folder: str) -> "SourceLog":
         names = (entry.path.removeprefix(f"{folder}/") for entry in storage.list(folder))
         listed = {
             int(match[1]): match for name in names if (match := _SOURCE_ENTRY.fullmatch(name))
@@ -280,10 +259,9 @@ class SourceLog:
         number = next((each for each in numbers if each not in self.entries), None)
         if number is None:
             return None
-        path = self.folder if not self.entries else f"{self.folder}/{number}"
-        return Finding(
-            FindingCode.MISSING_SOURCE_LOG, f"{path} is missing: {SOURCE_LOG_ADVICE}", path=path
-        )
+        path = f"{self.folder}/{number}" if self.entries else self.folder
+        detail = f"{path} is missing: {SOURCE_LOG_ADVICE}"
+        return Finding(FindingCode.MISSING_SOURCE_LOG, detail, path=path)
 
 
 def missing_source_logs(storage: Storage, checkpoint: Checkpoint) -> Iterator[Finding]:
@@ -293,7 +271,7 @@ def missing_source_logs(storage: Storage, checkpoint: Checkpoint) -> Iterator[Fi
     before = _before(storage, checkpoint.offsets[-1])
     for source, last in checkpoint.file_sources.items():
         first = before.get(source, last if checkpoint.offsets[-1] else -1)
-        if finding := SourceLog.listed(storage, source).missing(first, last):
+        if finding := SourceLog.listed(storage, f"sources/{source}").missing(first, last):
             yield finding
 
 
@@ -312,10 +290,17 @@ _TRIED = 3
 def recognized(
     storage: Storage, conf: Mapping[str, str], entries: Iterable[Entry]
 ) -> tuple[Layout, str]:
-    pinned, codec = provider_of(storage.root, conf), codec_of(storage.root, conf)
+    pinned, codec = conf.get(PROVIDER_CLASS), named(conf.get(COMPRESSION, "lz4"))
+    name = (pinned or "").rpartition(".")[2]
+    if pinned is not None and name not in MAINTAINED:
+        what, possible = f"state store provider {name}", " and ".join(MAINTAINED)
+        raise UnsupportedError(storage.root, what, possible)
+    if codec is None:
+        what, possible = f"{COMPRESSION}={conf[COMPRESSION]}", ", ".join(COMPRESSIONS)
+        raise UnsupportedError(storage.root, what, possible)
     listed = [*entries]
-    layout = sort_out(listed, provider_in(listed) if pinned is Provider.UNKNOWN else pinned)
-    return layout, codec if conf else codec_in(storage, layout)
+    layout = sort_out(listed, provider_in(listed) if pinned is None else Provider(name))
+    return layout, codec.name if conf else codec_in(storage, layout)
 
 
 def provider_in(entries: Sequence[Entry]) -> Provider:

@@ -1,6 +1,6 @@
 """The stored size of a record, read from a file of changes where no proof of a snapshot has it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from statemaint.codec.compression.base import decode
@@ -25,7 +25,14 @@ def with_record_size(storage: Storage, checkpoint: Checkpoint) -> Checkpoint:
     if entry is None or record_size(checkpoint.stores):
         return checkpoint
     try:
-        count = _count(storage, checkpoint, entry.path)
+        with storage.open(entry.path) as stream:
+            payload = decode(COMPRESSIONS[checkpoint.codec], stream)
+            found: Iterable[object] = (
+                changelog.decode(payload, row_checksums=checkpoint.row_checksums)[1]
+                if checkpoint.provider is Provider.ROCKSDB
+                else records.decode(payload, row_checksums=checkpoint.row_checksums)
+            )
+            count = sum(1 for _ in found)
     except StatemaintError:
         return checkpoint  # whoever needs the file reports it
     return replace(checkpoint, record_size=entry.size / count if count else None)
@@ -37,12 +44,3 @@ def _changes(checkpoint: Checkpoint) -> Iterator[Entry]:
         chain = store.versions.chain(version) if version else None
         if isinstance(chain, Chain):
             yield from (delta.entry for delta in chain.deltas)
-
-
-def _count(storage: Storage, checkpoint: Checkpoint, path: str) -> int:
-    with storage.open(path) as stream:
-        payload = decode(COMPRESSIONS[checkpoint.codec], stream)
-        if checkpoint.provider is Provider.ROCKSDB:
-            _, found = changelog.decode(payload, row_checksums=checkpoint.row_checksums)
-            return sum(1 for _ in found)
-        return sum(1 for _ in records.decode(payload, row_checksums=checkpoint.row_checksums))

@@ -80,8 +80,7 @@ def scan(
         UnsupportedError: for a provider, codec or option that cannot be maintained.
     """
     notes: Notes = []
-    offsets = dict(numbered(storage, "offsets"))
-    commits = dict(numbered(storage, "commits"))
+    offsets, commits = (dict(numbered(storage, folder)) for folder in ("offsets", "commits"))
     if not offsets and not commits:
         must_be_checkpoint(storage)
     newest = newest_offsets(storage, offsets, notes)
@@ -93,8 +92,7 @@ def scan(
     pins = holding_pins(storage, listed := storage.now())
     refused = Refused()
     layout, codec, attested = _looked_up(storage, newest.conf, part, refused)
-    _check_offsets(offsets, commits, layout, notes)
-    _check_begun(offsets, commits, layout, notes)
+    _check_logs(offsets, commits, layout, notes)
     operators = tuple(_operators(storage, layout, notes))
     evidence = Evidence(
         listed=frozenset(layout.stores) | (part.others(part.handover.stores) if part else set()),
@@ -115,9 +113,8 @@ def scan(
     undeclared = undeclared_operators(
         storage, layout, evidence, attested.stores, None if part else max(commits, default=None)
     )
-    counts = _counts(
-        storage, layout.without(undeclared.removed), ids, offsets, pinned=pinned, part=part
-    )
+    whole = layout.without(undeclared.removed)
+    counts = _counts(storage, whole, ids, offsets, pinned=pinned, part=part)
     evidence = replace(evidence, counts=counts, removed=frozenset(undeclared.removed))
     expected = () if layout.provider is Provider.UNKNOWN else expected_stores(evidence)
     requested = tuple(store for store in expected if only is None or only(store))
@@ -181,48 +178,39 @@ def _looked_up(
 ) -> tuple[Layout, str, LedgerFiles]:
     state = part.state(storage, refused) if part else refused.listed(storage.list("state"))
     layout, codec = recognized(storage, conf, state)
-    if part:
-        attested = attested_stores(part.listed(storage, ATTESTATIONS, refused))
-    else:
-        attested = attested_stores(refused.listed(storage.list(ATTESTATIONS)))
-    return refused.with_stores(layout), codec, attested
+    ledger = part.listed(storage, ATTESTATIONS, refused) if part else storage.list(ATTESTATIONS)
+    return refused.with_stores(layout), codec, attested_stores(refused.listed(ledger))
 
 
-def _check_offsets(
+def _check_logs(
     offsets: Mapping[int, Entry], commits: Mapping[int, Entry], layout: Layout, notes: Notes
 ) -> None:
     # Without an offset log a restart begins with batch 0. Spark 4.3 refuses to do so if state or
     # commits of another query exist; older versions mix the two.
+    code, path = FindingCode.UNREADABLE_OFFSET, "offsets"
     if layout.provider is Provider.UNKNOWN:
         detail = (
             "no readable entry of offsets/ names the provider, and state/ has files of both "
             f"{' and '.join(MAINTAINED)}: no store was looked at, and nothing is touched. Put the "
             "logs back from a copy"
         )
-        notes.append(Finding(FindingCode.UNREADABLE_OFFSET, detail, path="offsets"))
-    if offsets or not (commits or layout.stores):
-        return
-    what = "offsets/ is" if commits else "offsets/ and commits/ are"
-    why = "batches are committed" if commits else "there is state"
-    detail = (
-        f"{what} missing or empty although {why}: a restart would begin with batch 0 and fail, or "
-        "mix old state into the new; provider and codec are unknown, but for what the files of the "
-        "state show. Put the logs back from a copy"
-    )
-    notes.append(Finding(FindingCode.UNREADABLE_OFFSET, detail, path="offsets"))
-
-
-def _check_begun(
-    offsets: Mapping[int, Entry], commits: Mapping[int, Entry], layout: Layout, notes: Notes
-) -> None:
-    if commits or (layout.stores and not offsets):
-        return
-    only = (
-        "there is only metadata: no batch has begun, or all else was removed; a query that is "
-        "started here begins with its first batch"
-    )
-    detail = "no batch is committed yet: nothing to do" if offsets else only
-    notes.append(Finding(FindingCode.NO_COMMITTED_BATCH, detail))
+        notes.append(Finding(code, detail, path=path))
+    if not offsets and (commits or layout.stores):
+        what = "offsets/ is" if commits else "offsets/ and commits/ are"
+        why = "batches are committed" if commits else "there is state"
+        detail = (
+            f"{what} missing or empty although {why}: a restart would begin with batch 0 and fail, "
+            "or mix old state into the new; provider and codec are unknown, but for what the files "
+            "of the state show. Put the logs back from a copy"
+        )
+        notes.append(Finding(code, detail, path=path))
+    elif not commits:
+        only = (
+            "there is only metadata: no batch has begun, or all else was removed; a query that is "
+            "started here begins with its first batch"
+        )
+        detail = "no batch is committed yet: nothing to do" if offsets else only
+        notes.append(Finding(FindingCode.NO_COMMITTED_BATCH, detail))
 
 
 def _check_state(
@@ -326,7 +314,6 @@ def _stores(
     listed: float,
 ) -> Iterator[Store]:
     announced = announced_in(storage, attested.announcements)
-    paths = attested.stores
 
     def scanned(id_: StoreId) -> Store:
         store = Store(id_, layout.stores.get(id_, ()))
@@ -335,7 +322,7 @@ def _stores(
         return unless_refused(store, partial(readable, store))
 
     def readable(store: Store) -> Store:
-        path = paths.get(store.id)
+        path = attested.stores.get(store.id)
         notes = read_attestations(storage, path) if path else StoreNotes()
         notes = notes.announcing(announced.get(store.id, StoreNotes()))
         noted = replace(
@@ -344,7 +331,7 @@ def _stores(
         return with_proofs(storage, noted, notes.proofs, listed)
 
     jobs = (partial(scanned, store) for store in requested)
-    return in_order(jobs, threads=storage.parallel if paths else 1)
+    return in_order(jobs, threads=storage.parallel if attested.stores else 1)
 
 
 def _undescribed(stores: Iterable[Store], layout: Layout) -> Iterator[Finding]:
