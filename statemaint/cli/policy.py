@@ -21,7 +21,7 @@ from statemaint.plan.backtest import (
     history_of,
     recommended,
 )
-from statemaint.plan.restart_limit import forecast_of
+from statemaint.plan.snapshots import forecast_of
 from statemaint.planning import scan_checkpoint
 from statemaint.scan.record_size import with_record_size
 from statemaint.storage import ReadOnly, open_storage

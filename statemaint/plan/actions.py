@@ -176,7 +176,6 @@ class Window:
     forced: frozenset[int] = frozenset()  # the operators whose first batch has to write a zip
     # The seconds of replay from which a chain is due; by its length where they are negative.
     snapshots_from: float = -1.0
-    forecast: Forecast = NO_FORECAST
 
     @property
     def hold(self) -> KeepReason | None:

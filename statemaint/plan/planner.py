@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import pairwise
+from statistics import median
 
 from statemaint.errors import ConfigError
 from statemaint.listing import Entry
-from statemaint.model.cadence import silent_after
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.pins import Pin
@@ -14,9 +15,9 @@ from statemaint.plan.actions import Delete, Kept, Plan, Request, StorePlan, Wind
 from statemaint.plan.findings.health import diagnose
 from statemaint.plan.findings.restart import verdict_by_names
 from statemaint.plan.reasons import DeleteReason, KeepReason
-from statemaint.plan.restart_limit import forecast_of, snapshots_from
+from statemaint.plan.snapshots import forecast_of, snapshots_from
 from statemaint.plan.staleness import judge
-from statemaint.plan.store import decide, decide_old, halt, is_old
+from statemaint.plan.store import decide, decide_old, halt
 from statemaint.plan.withheld import long_waits
 
 _STATE = "spark.sql.streaming.stateStore"
@@ -28,6 +29,7 @@ MOST_SKEW = 300.0
 # changelog names all versions since its executor's last snapshot, and Spark fails once the header
 # exceeds 65,535 bytes, at some 860 versions.
 _NEVER, _MOST_WITH_IDS = 1_000_000, 500
+_HOUR, _DAY, _TIMES = 3600.0, 86_400.0, 3
 
 
 def plan(
@@ -72,7 +74,7 @@ def plan(
         now=now,
         request=scope,
         unclassified=tuple(
-            Kept(entry, KeepReason.NOT_STATE) for entry in sorted(checkpoint.unclassified)
+            Kept(it, KeepReason.NOT_STATE) for it in sorted(checkpoint.unclassified)
         ),
         commit=checkpoint.commit,
         silent_after=silent_after(checkpoint.commit_times.values()),
@@ -127,8 +129,22 @@ def _window(
         skewed=skewed,
         forced=frozenset(operator.id for operator in checkpoint.operators if operator.has_families),
         snapshots_from=cut,
-        forecast=forecast_of(checkpoint, policy),
     )
+
+
+def silent_after(times: Iterable[float | None]) -> float:
+    """Returns the age of the newest commit, in seconds, from which the query may have stopped.
+
+    That is three times the longest pause between commits, or a day if commits are usually closer;
+    but never less than an hour, nor than one and a half times a pause that it has made twice. An
+    `AvailableNow` query commits several batches, and then pauses. Equal times are those of a copy.
+    """
+    ordered = sorted({time for time in times if time is not None})
+    pauses = sorted(later - earlier for earlier, later in pairwise(ordered))
+    if not pauses:
+        return _DAY
+    usual, made_twice = max(_DAY, _TIMES * median(pauses)), pauses[-2] if pauses[1:] else 0.0
+    return max(_HOUR, 1.5 * made_twice, min(_TIMES * pauses[-1], usual))
 
 
 def _foreign(checkpoint: Checkpoint) -> Iterator[Finding]:
@@ -159,15 +175,10 @@ def _skewed(stores: tuple[Store, ...], now: float, skew: float) -> Iterator[Find
         yield Finding(FindingCode.CLOCK_SKEW, detail)
         return
     entries = (file.entry for store in stores for file in store.files)
-    ahead = [
-        entry
-        for entry in entries
-        if entry.modified is not None and entry.modified > now + MOST_SKEW
-    ]
-    if ahead:
-        latest = max(ahead, key=lambda entry: (entry.modified or 0.0, entry.path))
-        seconds = (latest.modified or 0.0) - now
-        detail = f"{latest.path} is stamped {seconds:.0f} seconds in the future, {rest}"
+    times = ((entry.modified, entry.path) for entry in entries if entry.modified is not None)
+    stamp, path = max(times, default=(now, ""))
+    if stamp > now + MOST_SKEW:
+        detail = f"{path} is stamped {stamp - now:.0f} seconds in the future, {rest}"
         yield Finding(FindingCode.CLOCK_SKEW, detail)
 
 
@@ -181,7 +192,7 @@ def _store_plans(
         findings = diagnose(store, checkpoint)
         if window is None or halted:
             plans.append(halt(store, findings, window))
-        elif is_old(store, checkpoint, window):
+        elif not checkpoint.asks(store.id, window.target):
             plans.append(decide_old(store, checkpoint, window, findings))
         else:
             plans.append(decide(store, window, findings, judge(store, checkpoint)))
@@ -190,12 +201,8 @@ def _store_plans(
 
 def _bounded(stores: tuple[StorePlan, ...], most: int) -> tuple[StorePlan, ...]:
     """Returns the plans with at most `most` deletions, the oldest versions first (S12)."""
-    deletes = [
-        action
-        for store in stores
-        for action in store.actions
-        if isinstance(action, Delete) and action.reason not in _FIRST
-    ]
+    actions = (action for store in stores for action in store.actions)
+    deletes = [it for it in actions if isinstance(it, Delete) and it.reason not in _FIRST]
     # Shared files wait for all snapshots: a snapshot that waits may be the last to refer to one.
     # The stores are in order, and a sort by version alone keeps that order.
     deletes.sort(key=lambda delete: (delete.version == 0, delete.version))

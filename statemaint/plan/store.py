@@ -105,18 +105,13 @@ def _in_order(
 # -- a partition that a repartition has left behind
 
 
-def is_old(store: Store, checkpoint: Checkpoint, window: Window) -> bool:
-    """Returns whether the newest batch no longer has a partition that earlier batches had."""
-    return not checkpoint.asks(store.id, window.target)
-
-
 def decide_old(
     store: Store, checkpoint: Checkpoint, window: Window, findings: tuple[Finding, ...]
 ) -> StorePlan:
-    """Returns the plan of such a partition, which is kept whole while a restart may need it.
+    """Returns the plan of a partition that the newest batch no longer has.
 
-    No restart needs it once no batch in the commit log has the partition and its newest version is
-    below the floor.
+    It is kept whole while a restart may need it: until no batch in the commit log has the partition
+    and its newest version is below the floor.
     """
     if damaged(findings):
         return halt(store, findings)

@@ -15,7 +15,7 @@ from statemaint.model.restart_time import RECORD_SIZE, after_snapshot, replay_of
 from statemaint.plan.actions import Request, WriteSnapshot
 from statemaint.plan.planner import plan
 from statemaint.plan.reasons import SnapshotReason
-from statemaint.plan.restart_limit import BY_LENGTH, NEVER, snapshots_from
+from statemaint.plan.snapshots import BY_LENGTH, NEVER, snapshots_from
 from tests.support.checkpoints import NOW, checkpoint, store, versions
 
 DELTAS = 40
