@@ -12,10 +12,9 @@ from statemaint.audit.verify import Verification, verify_at, with_self_repair
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider, Store
 from statemaint.model.findings import Finding, FindingCode, Subject
-from statemaint.model.forecast import Forecast
 from statemaint.model.ids import version_of
 from statemaint.model.policy import PRESETS
-from statemaint.model.restart_time import SLOTS
+from statemaint.model.restart_time import SLOTS, Forecast
 from statemaint.plan.findings.restart import resumes, spoiled_batches
 from statemaint.plan.planner import plan
 from statemaint.plan.staleness import judge

@@ -11,10 +11,10 @@ from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Provider, Store, asks
 from statemaint.model.files import Snapshot
 from statemaint.model.findings import Finding, damaged
-from statemaint.model.forecast import NO_FORECAST, Forecast
 from statemaint.model.ids import StoreId, UnitId
 from statemaint.model.pins import Pin
 from statemaint.model.policy import Policy
+from statemaint.model.restart_time import NO_FORECAST, Forecast
 from statemaint.model.verdict import Verdict
 from statemaint.plan.reasons import (
     AttestReason,

@@ -7,9 +7,15 @@ from itertools import count
 from statemaint.model.chain import Chain, Versions, lone_checksum_files
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import ChecksumFile, Snapshot, spark_checksums
-from statemaint.model.forecast import Forecast, load_seconds, replay_seconds
 from statemaint.model.policy import Policy
-from statemaint.model.restart_time import Load, after_snapshot, replay_of_chain
+from statemaint.model.restart_time import (
+    Forecast,
+    Load,
+    after_snapshot,
+    load_seconds,
+    replay_of_chain,
+    replay_seconds,
+)
 from statemaint.plan.actions import Attest, Wait, Window, Withheld, WriteSnapshot
 from statemaint.plan.facts import Boundary, Facts
 from statemaint.plan.reasons import AttestReason, KeepReason, SnapshotReason, WithheldReason
