@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum, unique
 from itertools import pairwise
 from math import inf
+from operator import attrgetter
 
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain, Versions
@@ -79,7 +80,7 @@ class Store:
     def outside(self) -> tuple[Entry, ...]:
         """Returns the files whose real place is outside the checkpoint, by path (S24)."""
         outside = (file.entry for file in self.files if file.entry.outside)
-        return tuple(sorted(outside, key=lambda entry: entry.path))
+        return tuple(sorted(outside, key=attrgetter("path")))
 
     @property
     def lapsed(self) -> frozenset[str]:
@@ -150,8 +151,9 @@ class Store:
         It is the change of that version or of the nearest one, or a snapshot that executors wrote.
         """
         files: tuple[Delta | Snapshot, ...] = tuple(self.versions.deltas.values()) or self.theirs
-        below = max((file for file in files if file.version <= version), key=_version, default=None)
-        nearest = below or min(files, key=_version, default=None)
+        by_version = attrgetter("version")
+        below = max((it for it in files if it.version <= version), key=by_version, default=None)
+        nearest = below or min(files, key=by_version, default=None)
         return nearest.entry if nearest else None
 
     @property
@@ -175,7 +177,7 @@ class Store:
             return True
         zips = (it for it in self.snapshots if it.entry.path in families)
         below = (zip_ for zip_ in zips if zip_.version < snapshot.version)
-        last = max(below, key=_version, default=None)
+        last = max(below, key=attrgetter("version"), default=None)
         return last is not None and families[last.entry.path] != families[snapshot.entry.path]
 
     def snapshot_per_batch(self, first: int, last: int) -> bool:
@@ -191,26 +193,19 @@ class Store:
         )
 
     def snapshot_path(self, version: int) -> str:
-        return self._path(version, "snapshot", "zip")
+        return self._path(version, "snapshot" if self.rocks is None else "zip")
 
     def change_path(self, version: int) -> str:
-        return self._path(version, "delta", "changelog")
+        return self._path(version, "delta" if self.rocks is None else "changelog")
 
-    def _path(self, version: int, kind: str, kind_of_rocks: str) -> str:
-        if self.rocks is None:
-            return f"{self.id.directory}/{version}.{kind}"
-        unique = self.rocks.id_at(version)
-        suffix = f"_{unique}" if unique else ""
-        return f"{self.id.directory}/{version}{suffix}.{kind_of_rocks}"
+    def _path(self, version: int, kind: str) -> str:
+        unique = self.rocks.id_at(version) if self.rocks else None
+        return f"{self.id.directory}/{version}{f'_{unique}' if unique else ''}.{kind}"
 
 
 def _is_later(file: Delta | Snapshot, other: Snapshot) -> bool:
     modified, than = file.entry.modified, other.entry.modified
     return isinstance(file, Delta) and modified is not None and than is not None and modified > than
-
-
-def _version(file: Delta | Snapshot) -> int:
-    return file.version
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,9 +338,8 @@ class Checkpoint(Displayed):
     @property
     def span(self) -> tuple[int, int] | None:
         """Returns the oldest and the newest version that a restart or a rollback may need."""
-        versions = [
-            version for version in (self.required, self.target, self.resumes) if version is not None
-        ]
+        needed = (self.required, self.target, self.resumes)
+        versions = [version for version in needed if version is not None]
         return (min(versions), max(versions)) if versions else None
 
 

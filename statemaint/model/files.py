@@ -137,18 +137,14 @@ class FileNames:
             return kind(int(match["version"]), entry, match["id"] if self._has_ids else None)
         if match := self._side.fullmatch(name):
             owner = entry.path.removesuffix(name) + match["owner"]
-            return ChecksumFile(_version(match), owner, entry)
+            return ChecksumFile(int(match["version"] or 0), owner, entry)
         if match := self._temp.fullmatch(name):
-            return TempFile(_version(match), entry)
+            return TempFile(int(match["version"] or 0), entry)
         return UnknownFile(entry)
 
     def snapshot_version(self, path: str) -> int | None:
         match = self._versioned.fullmatch(path.rpartition("/")[2])
         return int(match["version"]) if match and match["kind"] != self._delta else None
-
-
-def _version(match: re.Match[str]) -> int:
-    return int(match["version"] or 0)
 
 
 HDFS_NAMES = FileNames("delta", _HDFS, _HDFS)

@@ -70,10 +70,10 @@ class Costs:
         seconds = {name: factor * getattr(self, name) for name in ("start", *QUANTITIES)}
         return replace(self, **seconds)
 
-    def of(self, work: Replay) -> float:
+    def of(self, work: Replay, latency: float = 0.0) -> float:
         """Returns the seconds of some work in one slot, without the start."""
         pairs = zip(astuple(self)[1:-1], astuple(work), strict=True)
-        return float(sum(cost * quantity for cost, quantity in pairs))
+        return float(sum(cost * quantity for cost, quantity in pairs)) + latency * work.requests
 
 
 class Restart(NamedTuple):

@@ -59,12 +59,8 @@ class Load:
 
     def parts(self, costs: Costs, slots: int, latency: float = 0.0) -> tuple[float, float, float]:
         """Returns the start, the largest store, and each slot's share of all stores, in seconds."""
-
-        def takes(work: Replay) -> float:
-            return costs.of(work) + latency * work.requests
-
         start = costs.start + latency * _REQUESTS_AT_START
-        return start, takes(self.largest), takes(self.total) / slots
+        return start, costs.of(self.largest, latency), costs.of(self.total, latency) / slots
 
     def seconds(self, costs: Costs, slots: int, latency: float = 0.0) -> Seconds:
         """Returns the range of a restart's time; `latency` is that of one request to storage."""
@@ -120,7 +116,7 @@ class Forecast:
 
     def takes(self, work: Replay) -> float:
         """Returns the seconds that one slot of a new process needs, without the start."""
-        return self.costs().of(work) + self.latency * work.requests
+        return self.costs().of(work, self.latency)
 
     def high_parts(self, load: Load) -> tuple[float, float, float]:
         """Returns `Load.parts` of a restart in a new process, at the high end of the range."""
@@ -144,11 +140,9 @@ def latency_of(root: str) -> float:
 
 def record_size(stores: Iterable[Store]) -> float | None:
     """Returns the stored bytes of a record, by the snapshots that were read back and are there."""
-    size = rows = 0
-    for store in stores:
-        for proof in store.attestations:
-            size += proof.size + sum(part.size for part in proof.parts)
-            rows += proof.rows
+    proofs = [proof for store in stores for proof in store.attestations]
+    size = sum(proof.size + sum(part.size for part in proof.parts) for proof in proofs)
+    rows = sum(proof.rows for proof in proofs)
     return size / rows if rows else None
 
 
@@ -176,7 +170,7 @@ def after_snapshot(work: Replay, record: float) -> Replay:
     """
     if not work.change_files:
         return work
-    rows = max(work.snapshot_records, work.change_records // max(1, work.change_files))
+    rows = max(work.snapshot_records, work.change_records // work.change_files)
     return Replay(1, 1 + (work.snapshot_files > 1), round(rows * record), rows)
 
 
