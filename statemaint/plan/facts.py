@@ -35,9 +35,7 @@ def gather(
 ) -> Facts:
     doubted = frozenset(_doubted(store, judgement))
     # If every batch uploads a zip, an executor needs only the newest.
-    held_back = store.rocks is not None and not store.snapshot_per_batch(
-        window.required, window.target
-    )
+    per_batch = store.snapshot_per_batch(window.required, window.target)
     return Facts(
         store=store,
         window=window,
@@ -58,7 +56,7 @@ def gather(
         ),
         replaced=was_replaced(store),
         uploading=executors_upload(store, window),
-        loaded_from=settled(store, window) if held_back else None,
+        loaded_from=None if store.rocks is None or per_batch else settled(store, window),
     )
 
 

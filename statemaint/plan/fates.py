@@ -194,8 +194,8 @@ def _shared_fates(facts: Facts, fates: Fates, writes: Collection[WriteSnapshot])
     rocks = facts.store.rocks
     if rocks is None:  # no snapshot of such a store shares a file
         return dict.fromkeys((file.entry for file in files), KeepReason.UNKNOWN)
-    snapshots = (file.entry for file in facts.store.files if isinstance(file, Snapshot))
-    refers = references(rocks, {entry.path: fates[entry] for entry in snapshots}, writes)
+    snapshots = {file.entry.path: fates[file.entry] for file in facts.store.snapshots}
+    refers = references(rocks, snapshots, writes)
     return {file.entry: _of_shared(facts, file, refers) for file in files}
 
 

@@ -20,8 +20,7 @@ def earlier_than_their_log(store: Store, target: int) -> Iterator[tuple[Snapshot
     the earlier snapshot; a copy may give them any times.
     """
     with_proof = {it.path for it in store.attestations} | {it.path for it in store.outdated}
-    files = {file.entry.path for file in store.files if isinstance(file, Snapshot)}
-    if files <= with_proof:
+    if {file.entry.path for file in store.snapshots} <= with_proof:
         return  # the usual case, checked first because sorting out all files takes longer
     versions = store.versions
     youngest: Delta | None = None
@@ -29,13 +28,9 @@ def earlier_than_their_log(store: Store, target: int) -> Iterator[tuple[Snapshot
         delta, snapshot = versions.deltas.get(version), versions.snapshots.get(version)
         if delta and (youngest is None or _later(delta.entry.modified, youngest.entry.modified)):
             youngest = delta
-        if (
-            snapshot
-            and youngest
-            and version <= target
-            and snapshot.entry.path not in with_proof
-            and _later(youngest.entry.modified, snapshot.entry.modified)
-        ):
+        if not (snapshot and youngest) or version > target or snapshot.entry.path in with_proof:
+            continue
+        if _later(youngest.entry.modified, snapshot.entry.modified):
             yield snapshot, youngest
 
 
@@ -64,7 +59,7 @@ def loose(store: Store, checkpoint: Checkpoint, target: int) -> Iterator[Loose]:
     not reach the beginning of the log, directly or through the proof of the snapshot that it began
     with, and the snapshot is not younger than everything below it.
     """
-    listed = {file.entry.path: file.entry for file in store.files if isinstance(file, Snapshot)}
+    listed = {file.entry.path: file.entry for file in store.snapshots}
     grounded, versions = set[str](), set[int]()
     for proof in sorted(store.attestations, key=lambda proof: proof.version):
         entry = listed.get(proof.path)
@@ -151,10 +146,8 @@ def written_by_query(
     """
     listed = {delta.entry.path: delta for delta in versions.deltas.values()}
     inputs = [(listed[it.path], it.modified) for it in outdated.proof.inputs if it.path in listed]
-    named = {it.path for it in outdated.proof.inputs}
-    new = [
-        listed[it.path] for it in outdated.replaced if it.path not in named and it.path in listed
-    ]
+    others = listed.keys() - {it.path for it in outdated.proof.inputs}
+    new = [listed[it.path] for it in outdated.replaced if it.path in others]
     again = [*new, *(delta for delta, modified in inputs if delta.entry.modified != modified)]
     again.sort(key=lambda delta: delta.version)
     if not again or any(d.version >= again[0].version and d not in again for d, _ in inputs):

@@ -64,8 +64,8 @@ def _loaded_ours(store: Store, file: Snapshot, since: int) -> int:
 
 
 def _shared_with_ours(store: Store, rocks: Rocks, file: Snapshot, since: int) -> frozenset[str]:
-    newer, parts = range(since + 1, file.version), rocks.parts
-    zips = (it.entry.path for it in store.files if isinstance(it, Snapshot) and it.version in newer)
+    parts = rocks.parts
+    zips = (it.entry.path for it in store.snapshots if since < it.version < file.version)
     ours = (parts.get(path, ()) for path in zips if path in rocks.ours)
     return frozenset(parts.get(file.entry.path, ())).intersection(chain.from_iterable(ours))
 

@@ -205,9 +205,7 @@ class _Reading:
 
     def _parts(self) -> dict[str, Mapping[str, int]]:
         parts: dict[str, Mapping[str, int]] = {}
-        for file in self.store.files:
-            if not isinstance(file, Snapshot):
-                continue
+        for file in self.store.snapshots:
             path = file.entry.path
             try:
                 parts[path] = self._refers_to(path)
@@ -259,7 +257,7 @@ class _Reading:
         and keeps one version less than the commit log has batches. An executor that is killed in
         between leaves its oldest zips without SST files until the next clean-up.
         """
-        zips = [file.version for file in self.store.files if isinstance(file, Snapshot)]
+        zips = [file.version for file in self.store.snapshots]
         retain = max(self.committed, default=0) - min(self.committed, default=0)
         first = oldest_kept(zips, max(zips), retain)
         version = snapshot_version(path)

@@ -8,12 +8,12 @@ from statemaint.model.checkpoint import Checkpoint, Provider
 from statemaint.model.findings import Blocks, Finding, FindingCode, Subject, damaged
 from statemaint.model.ids import batch_of
 from statemaint.model.verdict import Verdict
-from statemaint.plan.findings.names import blocks_batch, blocks_load
 
 OF_SNAPSHOTS = frozenset(
     {FindingCode.CORRUPT_FILE, FindingCode.MISSING_SST, FindingCode.STALE_CHECKSUM}
 )
 """The findings of snapshots that Spark 4.2 and later pass over."""
+_CHANGES, _SNAPSHOTS = (".delta", ".changelog"), (".snapshot", ".zip")
 _MOST_CHANGES = 500
 """The most that a repaired load replays: `stateStore.autoSnapshotRepair.maxChangeFileReplay`."""
 
@@ -47,13 +47,10 @@ def resumes(checkpoint: Checkpoint, findings: Iterable[Finding]) -> bool:
         return False
     # Findings in the logs that stop a restart are `blockers`.
     of_state = (finding for finding in findings if finding.code.about.subject is not Subject.LOGS)
-    if batch_of(version) in spoiled_batches(
-        finding for finding in of_state if not is_doubt(finding)
-    ):
-        return False
-    return all(
-        version in store.versions.loadable(version, version) for store in checkpoint.needed(version)
-    )
+    spoiled = spoiled_batches(finding for finding in of_state if not is_doubt(finding))
+    stores = (store.versions for store in checkpoint.needed(version))
+    loads = all(version in versions.loadable(version, version) for versions in stores)
+    return loads and batch_of(version) not in spoiled
 
 
 def is_replayable(checkpoint: Checkpoint, findings: Iterable[Finding]) -> bool:
@@ -70,12 +67,9 @@ def is_replayable(checkpoint: Checkpoint, findings: Iterable[Finding]) -> bool:
 
 def spoiled_batches(findings: Iterable[Finding]) -> set[int]:
     # Misplaced rows still load; `Diagnosis.misplaced` reports them.
-    damage = (
-        finding
-        for finding in findings
-        if finding.damage and finding.code.about.subject is not Subject.ROWS
-    )
-    return {batch for finding in damage for batch in finding.batches}
+    damage = (finding for finding in findings if finding.damage)
+    of_files = (finding for finding in damage if finding.code.about.subject is not Subject.ROWS)
+    return {batch for finding in of_files for batch in finding.batches}
 
 
 def blockers(checkpoint: Checkpoint, findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -100,6 +94,25 @@ def _blocks(finding: Finding, checkpoint: Checkpoint, read: frozenset[str | None
     hdfs = checkpoint.provider is Provider.HDFS_BACKED
     taken = blocks_batch(finding, (checkpoint.resumes or 0) + 1)
     return taken or (hdfs and blocks_load(finding, checkpoint))
+
+
+def blocks_batch(finding: Finding, version: int) -> bool:
+    """Returns whether a batch cannot write a version because its file name is taken."""
+    taken = finding.code is FindingCode.BLOCKED_NAME and finding.version == version
+    return taken and (finding.path or "").endswith(_CHANGES)
+
+
+def blocks_load(finding: Finding, checkpoint: Checkpoint) -> bool:
+    """Returns whether a restart takes a directory for the newest snapshot and fails."""
+    version = checkpoint.resumes
+    if not names_snapshot(finding) or finding.version is None or version is None:
+        return False
+    store = next(candidate for candidate in checkpoint.stores if candidate.id == finding.store)
+    return store.versions.start(version) < finding.version <= version
+
+
+def names_snapshot(finding: Finding) -> bool:
+    return finding.code is FindingCode.BLOCKED_NAME and (finding.path or "").endswith(_SNAPSHOTS)
 
 
 def is_doubt(finding: Finding) -> bool:

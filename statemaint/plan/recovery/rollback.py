@@ -83,7 +83,7 @@ def _only_of_those_above(store: Store, version: int) -> frozenset[str]:
     """
     if store.rocks is None:
         return frozenset()
-    zips = {file.entry.path: file.version for file in store.files if isinstance(file, Snapshot)}
+    zips = {file.entry.path: file.version for file in store.snapshots}
     stay = {path for path, number in zips.items() if number <= version}
     if stay & store.rocks.unreadable:
         return frozenset()  # their references are unknown
