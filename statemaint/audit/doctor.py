@@ -19,8 +19,7 @@ from statemaint.plan.findings.restart import resumes, spoiled_batches
 from statemaint.plan.planner import plan
 from statemaint.plan.staleness import judge
 from statemaint.plan.withheld import by_reason
-from statemaint.scan.event_logs import past_restarts
-from statemaint.scan.record_size import with_record_size
+from statemaint.scan.restart_evidence import past_restarts, with_record_size
 from statemaint.storage import Storage, stoppable
 from statemaint.workers import Workers
 

@@ -23,7 +23,7 @@ from statemaint.plan.backtest import (
 )
 from statemaint.plan.snapshots import forecast_of
 from statemaint.planning import scan_checkpoint
-from statemaint.scan.record_size import with_record_size
+from statemaint.scan.restart_evidence import with_record_size
 from statemaint.storage import ReadOnly, open_storage
 from statemaint.wording import counted
 

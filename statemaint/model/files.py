@@ -151,8 +151,7 @@ HDFS_NAMES = FileNames("delta", _HDFS, _HDFS)
 ROCKS_NAMES = FileNames("changelog", _ROCKS, rf"{_ROCKS}|{_SHARED}")
 
 
-def classify(entry: Entry) -> StateFile:
-    return HDFS_NAMES.classify(entry)
+classify = HDFS_NAMES.classify
 
 
 def classify_any(entry: Entry) -> StateFile:

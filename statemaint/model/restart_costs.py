@@ -38,10 +38,6 @@ class Replay:
     def bytes(self) -> int:
         return self.snapshot_bytes + self.change_bytes
 
-    @property
-    def requests(self) -> int:
-        return _PER_STORE * self.stores + _PER_FILE * self.files
-
 
 NOTHING = Replay()
 QUANTITIES = tuple(field.name for field in fields(Replay))
@@ -73,7 +69,8 @@ class Costs:
     def of(self, work: Replay, latency: float = 0.0) -> float:
         """Returns the seconds of some work in one slot, without the start."""
         pairs = zip(astuple(self)[1:-1], astuple(work), strict=True)
-        return float(sum(cost * quantity for cost, quantity in pairs)) + latency * work.requests
+        requests = _PER_STORE * work.stores + _PER_FILE * work.files
+        return float(sum(cost * quantity for cost, quantity in pairs)) + latency * requests
 
 
 class Restart(NamedTuple):

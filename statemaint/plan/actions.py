@@ -289,10 +289,9 @@ class Plan(Displayed):
         for store in (plan.store for plan in self.stores):
             versions = store.versions.loadable(first, last)
             loads.update(version for version in versions if asks(self.counts, store.id, version))
-        return (version for version, count in loads.items() if count == self._needed(version))
-
-    def _needed(self, version: int) -> int:
-        return sum(1 for plan in self.stores if asks(self.counts, plan.store.id, version))
+        ids = [plan.store.id for plan in self.stores]
+        needed = {version: sum(asks(self.counts, id_, version) for id_ in ids) for version in loads}
+        return (version for version, count in loads.items() if count == needed[version])
 
     @property
     def halted(self) -> bool:

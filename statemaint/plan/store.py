@@ -115,7 +115,13 @@ def decide_old(
     """
     if damaged(findings):
         return halt(store, findings)
-    keeps = _kept_for(store, checkpoint, window)
+    requested = any(checkpoint.asks(store.id, version_of(batch)) for batch in checkpoint.batches)
+    newest = max(store.versions.all, default=0)
+    keeps = None
+    if window.skewed:
+        keeps = KeepReason.CLOCK_SKEW
+    elif requested or newest >= window.floor or not window.policy.verify:
+        keeps = KeepReason.OLD_PARTITION
     deletes, kept = [], []
     for file in store.files:
         if isinstance(file, UnknownFile):
@@ -130,12 +136,3 @@ def decide_old(
     due_here = _waiting(store, window, WithheldReason.OLD_PARTITION)
     waiting = tuple(it for it in due_here if checkpoint.asks(store.id, it.version))
     return StorePlan(store, None, actions, tuple(kept), findings, waiting)
-
-
-def _kept_for(store: Store, checkpoint: Checkpoint, window: Window) -> KeepReason | None:
-    if window.skewed:
-        return KeepReason.CLOCK_SKEW
-    newest = max(store.versions.all, default=0)
-    requested = any(checkpoint.asks(store.id, version_of(batch)) for batch in checkpoint.batches)
-    needed = requested or newest >= window.floor or not window.policy.verify
-    return KeepReason.OLD_PARTITION if needed else None

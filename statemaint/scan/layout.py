@@ -133,19 +133,14 @@ def _classified(entry: Entry, folder: str | None, provider: Provider) -> StateFi
     if provider is not Provider.ROCKSDB:
         return HDFS_NAMES.classify(entry)
     file = ROCKS_NAMES.classify(entry)
-    return file if _in_place(file, folder) else UnknownFile(entry)
-
-
-def _in_place(file: StateFile, folder: str | None) -> bool:
     match file:
         case SstFile() if folder:
-            return file.entry.name.endswith(".sst") == (folder == "SSTs")
-        case SstFile() | UnknownFile():
-            return False
+            in_place = entry.name.endswith(".sst") == (folder == "SSTs")
         case ChecksumFile() | TempFile():
-            return (file.version == 0) == bool(folder)
+            in_place = (file.version == 0) == bool(folder)
         case _:
-            return not folder
+            in_place = not folder and not isinstance(file, SstFile)
+    return file if in_place else UnknownFile(entry)
 
 
 def directories_named_as_files(layout: Layout) -> tuple[str, ...]:

@@ -162,23 +162,19 @@ def may_have_changed(
     # batches that did not have it.
     if newest is None or not batches:
         return False
-    if any(store.partition >= newest for store in stores) or _differ(ids):
+    numbers: dict[int, set[int]] = defaultdict(set)  # of partitions, by operator
+    for operators in ids.values():
+        for operator, partitions in operators.items():
+            numbers[operator].add(len(partitions))
+    if any(store.partition >= newest for store in stores):
         return True
+    if any(numbers.values()):
+        return any(len(counts) > 1 for counts in numbers.values())
     high = max((store.partition for store in stores), default=0)
     first, last = version_of(batches[0]), version_of(batches[-1])
     tops = (files for store, files in stores.items() if high and store.partition == high)
-    if any(ids.values()):
-        return False
     # Spark's own clean-up may have deleted the oldest.
     return any(len(Versions.of(files).loadable(first + 1, last)) < last - first for files in tops)
-
-
-def _differ(ids: Mapping[int, logs.UniqueIds]) -> bool:
-    by_operator: dict[int, set[int]] = defaultdict(set)
-    for operators in ids.values():
-        for operator, partitions in operators.items():
-            by_operator[operator].add(len(partitions))
-    return any(len(counts) > 1 for counts in by_operator.values())
 
 
 def row_checksums_of(conf: Mapping[str, str], notes: Notes) -> bool:
@@ -268,17 +264,14 @@ def missing_source_logs(storage: Storage, checkpoint: Checkpoint) -> Iterator[Fi
     """Yields the findings of the logs of file sources that their names alone show."""
     if not checkpoint.file_sources:
         return
-    before = _before(storage, checkpoint.offsets[-1])
+    before: Mapping[str, int] = {}
+    with suppress(NotFoundError, CodecError):  # `verify` reports them
+        entry = storage.read(f"offsets/{checkpoint.offsets[-1] - 1}")
+        before = logs.parse_offsets(entry).file_sources
     for source, last in checkpoint.file_sources.items():
         first = before.get(source, last if checkpoint.offsets[-1] else -1)
         if finding := SourceLog.listed(storage, f"sources/{source}").missing(first, last):
             yield finding
-
-
-def _before(storage: Storage, newest: int) -> Mapping[str, int]:
-    with suppress(NotFoundError, CodecError):  # `verify` reports them
-        return logs.parse_offsets(storage.read(f"offsets/{newest - 1}")).file_sources
-    return {}
 
 
 # -- provider and codec by the files of the state, if the offset log is lost

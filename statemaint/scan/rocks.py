@@ -119,16 +119,15 @@ class RocksReading:
     settled: bool  # whether its Spark has one format of a zip's metadata
 
     def all(self, stores: Iterable[Store]) -> Iterator[Store]:
-        jobs = (partial(self._of, store) for store in stores)
+        jobs = (partial(self._of, replace(store, rocks=Rocks())) for store in stores)
         return in_order(jobs, threads=self.storage.parallel)
 
     def _of(self, store: Store) -> Store:
-        # Reads every zip, which is small, and only as many changelogs as the lineage and the column
-        # families require.
-        empty = replace(store, rocks=Rocks())
-        return empty if store.unread else unless_refused(empty, partial(self._readable, store))
+        return store if store.unread else unless_refused(store, partial(self._readable, store))
 
     def _readable(self, store: Store) -> Store:
+        # Reads every zip, which is small, and only as many changelogs as the lineage and the column
+        # families require.
         committed = self._committed(store.id)
         settled = self.settled or bool(spark_checksums(store.files))  # since Spark 4.1
         read = _Reading(self.storage, store, committed, self.compression, settled).done()
@@ -293,8 +292,7 @@ class _Reading:
 
     def _trace(self, item: Item, named: Mapping[int, str]) -> Trace:
         while True:
-            attempts = Attempts(self.store.files, self.lineages, named)
-            trace = attempts.trace(item)
+            trace = Attempts(self.store.files, self.lineages, named).trace(item)
             if trace.unread is None:
                 return trace
             self._read(trace.unread)

@@ -179,27 +179,20 @@ def _is_written_again(store: Store, checkpoint: Checkpoint, snapshot: Snapshot) 
     """Returns whether the next batch writes its zip before its commit, and again if it is retried.
 
     It does without changelogs, which may have been switched off just now; if its column families
-    are new; and if it is an uncommitted repartition.
+    are new; and if it is an uncommitted repartition. Or an executor's maintenance has snapshotted
+    the running batch: it was planned, its changes written, then the snapshot. After a rewind the
+    plan or the changes are younger than the snapshot left by the batch's first run.
     """
-    committed, change = snapshot.version - 1, snapshot.version in store.versions.deltas
-    alone = committed in store.versions.snapshots and committed not in store.versions.deltas
-    per_batch = store.rocks is not None and (alone or committed == 0) and not change
-    forced = store.is_forced(snapshot) and not change
     codes = [finding.code for finding in checkpoint.findings]
-    repartitioned = FindingCode.UNFINISHED_REPARTITION in codes
-    return per_batch or forced or repartitioned or _is_of_running(store, checkpoint, snapshot)
-
-
-def _is_of_running(store: Store, checkpoint: Checkpoint, snapshot: Snapshot) -> bool:
-    """Returns whether an executor's maintenance has snapshotted the running batch.
-
-    The batch was planned, its changes written, then the snapshot. After a rewind the plan or the
-    changes are younger than the snapshot left by the batch's first run.
-    """
-    change, plan = store.versions.deltas.get(snapshot.version), checkpoint.running
-    if change is None or plan is None:
-        return False
-    return ascending([plan.modified, change.entry.modified, snapshot.entry.modified])
+    if FindingCode.UNFINISHED_REPARTITION in codes:
+        return True
+    versions, committed, plan = store.versions, snapshot.version - 1, checkpoint.running
+    if change := versions.deltas.get(snapshot.version):
+        times = [change.entry.modified, snapshot.entry.modified]
+        return plan is not None and ascending([plan.modified, *times])
+    alone = committed in versions.snapshots and committed not in versions.deltas
+    per_batch = store.rocks is not None and (alone or committed == 0)
+    return per_batch or store.is_forced(snapshot)
 
 
 def _unknown(store: Store) -> Iterator[Finding]:
@@ -247,7 +240,9 @@ def unloadable(store: Store, name: str) -> bool:
     if store.rocks and (store.rocks.ids or not store.versions.all):
         return False
     suffix = ".snapshot" if store.rocks is None else ".zip"
-    return name.endswith(suffix) and not _is_long(name.removesuffix(suffix))
+    number = re.fullmatch(r"[+-]?[0-9]{1,19}", name.removesuffix(suffix))
+    is_long = number is not None and -_LONGEST - 1 <= int(number[0]) <= _LONGEST
+    return name.endswith(suffix) and not is_long
 
 
 def _in_the_way(store: Store, path: str) -> bool:
@@ -265,11 +260,6 @@ def _in_the_way(store: Store, path: str) -> bool:
     if stem == str(version):
         return version <= rocks.plain
     return unique is None or stem == f"{version}_{unique}"
-
-
-def _is_long(text: str) -> bool:
-    number = re.fullmatch(r"[+-]?[0-9]{1,19}", text)
-    return number is not None and -_LONGEST - 1 <= int(text) <= _LONGEST
 
 
 def _version(path: str) -> int | None:
