@@ -188,9 +188,7 @@ class Store:
         if self.rocks is None or first >= last:
             return False
         versions, wanted = self.versions, range(self.oldest(first, last), last + 1)
-        return all(
-            version in versions.snapshots and version not in versions.deltas for version in wanted
-        )
+        return all(it in versions.snapshots and it not in versions.deltas for it in wanted)
 
     def snapshot_path(self, version: int) -> str:
         return self._path(version, "snapshot" if self.rocks is None else "zip")

@@ -96,6 +96,11 @@ def spark_checksums(files: Iterable["StateFile"]) -> dict[str, str]:
     return {side.owner: side.entry.path for side in sides if side.by_spark}
 
 
+def owner_of(file: "StateFile") -> str:
+    """Returns the path of a file, or of the file that a checksum belongs to."""
+    return file.owner if isinstance(file, ChecksumFile) else file.entry.path
+
+
 StateFile = Delta | Snapshot | SstFile | ChecksumFile | TempFile | UnknownFile
 
 _VERSION = r"(?P<version>[1-9][0-9]{0,17})"

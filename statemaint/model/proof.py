@@ -110,10 +110,10 @@ class Attestation:
             return tuple(it.listed_as(same[it]) if it in same else it for it in records)
 
         (own,) = refreshed((self.own,))
-        identity = {"size": own.size, "modified": own.modified, "tag": own.tag}
         readable = self.readable and not any(record in same for record in (self.own, *self.parts))
-        records = {name: refreshed(getattr(self, name)) for name in RECORDS}
-        return replace(self, readable=readable, at=at, **identity, **records)
+        changed: dict[str, Any] = {name: refreshed(getattr(self, name)) for name in RECORDS}
+        changed |= {"size": own.size, "modified": own.modified, "tag": own.tag}
+        return replace(self, readable=readable, at=at, **changed)
 
 
 _SHOWN_FIELDS = tuple(field.name for field in fields(Attestation) if field.name not in RECORDS)

@@ -58,6 +58,9 @@ class Rocks:
         named = {path: frozenset(numbers.values()) for path, numbers in self.families.items()}
         return replace(Versions.of(files), named=named, used=self.used, rebuilt=self.rebuilt)
 
+    def parts_of(self, zips: Iterable[str]) -> frozenset[str]:
+        return frozenset(part for path in zips for part in self.parts.get(path, ()))
+
     def with_parts(self, path: str, parts: Mapping[str, int]) -> "Rocks":
         return replace(self, parts={**self.parts, path: parts})
 

@@ -223,14 +223,10 @@ def references(
     below = [path for path, fate in snapshots.items() if fate is DeleteReason.BELOW_BASE]
     bases = [write.chain.base.entry.path for write in writes if write.reuse and write.chain.base]
     return References(
-        kept=_parts(rocks, (*kept, *bases)),
-        below_base=_parts(rocks, below),
+        kept=rocks.parts_of((*kept, *bases)),
+        below_base=rocks.parts_of(below),
         unreadable=bool(rocks.unreadable & set(kept)),
     )
-
-
-def _parts(rocks: Rocks, zips: Iterable[str]) -> frozenset[str]:
-    return frozenset(part for path in zips for part in rocks.parts.get(path, ()))
 
 
 # -- the deletions of a run
@@ -262,14 +258,12 @@ def clearances(
     its checksums, up to the last that has the name of a new one. A stale snapshot hides those below
     it: if it alone were deleted, a restart would begin with one of them.
     """
-    left = tuple(
-        Delete(facts.store.id, side.version, side.entry, DeleteReason.STALE_SIDE)
-        for write in writes
-        for side in checksums_left_of(facts, write.version)
-    )
+    sides = (side for write in writes for side in checksums_left_of(facts, write.version))
+    reason, id_ = DeleteReason.STALE_SIDE, facts.store.id
+    left = tuple(Delete(id_, side.version, side.entry, reason) for side in sides)
     last = max((write.version for write in writes if write.path in facts.stale), default=0)
-    sides = (file for file in facts.store.files if isinstance(file, ChecksumFile) and last)
-    owners = {side.entry.path: side.owner for side in sides}
+    checksums = (file for file in facts.store.files if isinstance(file, ChecksumFile) and last)
+    owners = {side.entry.path: side.owner for side in checksums}
     stale = (delete for delete in deletes if owners.get(delete.path, delete.path) in facts.stale)
     return left + tuple(delete for delete in stale if delete.version <= last)
 

@@ -53,8 +53,7 @@ def plan(
     scope = request or Request()
     stores = _requested(checkpoint, scope)
     skewed = tuple(_skewed(stores, now if seen is None else seen, skew))
-    pins = tuple(pin for pin in checkpoint.pins if pin.holds(now))
-    checkpoint = replace(checkpoint, pins=pins)
+    checkpoint = replace(checkpoint, pins=tuple(pin for pin in checkpoint.pins if pin.holds(now)))
     window = _window(checkpoint, policy, now, scope, skewed=bool(skewed))
     decided = _store_plans(checkpoint, stores, window)
     waits = long_waits(withheld for store in decided for withheld in store.withheld)
@@ -79,7 +78,7 @@ def plan(
         commit=checkpoint.commit,
         silent_after=silent_after(checkpoint.commit_times.values()),
         counts=checkpoint.counts,
-        pins=pins,
+        pins=checkpoint.pins,
         verdict=verdict_by_names(checkpoint, (*checkpoint.findings, *of_stores)),
         forecast=forecast_of(checkpoint, policy),
         snapshots_from=window.snapshots_from if window and policy.restart_within else None,
@@ -151,16 +150,15 @@ def _foreign(checkpoint: Checkpoint) -> Iterator[Finding]:
     """Yields the finding that executors still write snapshots (S9)."""
     stores, by_repartition = checkpoint.stores, checkpoint.repartitioned
     snapshots = (file for store in stores for file in store.foreign if not store.is_forced(file))
-    theirs = [snapshot for snapshot in snapshots if snapshot.version not in by_repartition]
+    theirs = [(it.version, it.entry.path) for it in snapshots if it.version not in by_repartition]
     if theirs:
-        newest = max(theirs, key=lambda snapshot: (snapshot.version, snapshot.entry.path))
+        _, newest = max(theirs)
         with_ids = any(store.rocks and store.rocks.ids for store in stores)
         rarely = _MOST_WITH_IDS if with_ids else _NEVER
         detail = (
-            f"{newest.entry.path} and {len(theirs) - 1} more snapshots were written by executors: "
-            f"their maintenance runs as well. Set {_STATE}.minDeltasForSnapshot to "
-            f"{rarely} for the query and leave its maintenanceInterval as it is; from "
-            "Spark 4.2 on also set "
+            f"{newest} and {len(theirs) - 1} more snapshots were written by executors: their "
+            f"maintenance runs as well. Set {_STATE}.minDeltasForSnapshot to {rarely} for the "
+            "query and leave its maintenanceInterval as it is; from Spark 4.2 on also set "
             f"{_STATE}.forceSnapshotUploadOnLag=false, and only then "
             f"{_STATE}.coordinatorReportSnapshotUploadLag=false"
         )
@@ -210,10 +208,8 @@ def _bounded(stores: tuple[StorePlan, ...], most: int) -> tuple[StorePlan, ...]:
     return tuple(_postponed(store, later) for store in stores) if later else stores
 
 
-def _postponed(store: StorePlan, later: set[Entry]) -> StorePlan:
-    waits = [it.entry for it in store.actions if isinstance(it, Delete) and it.entry in later]
-    actions = tuple(
-        it for it in store.actions if not (isinstance(it, Delete) and it.entry in later)
-    )
+def _postponed(store: StorePlan, late: set[Entry]) -> StorePlan:
+    waits = [it.entry for it in store.actions if isinstance(it, Delete) and it.entry in late]
+    actions = tuple(it for it in store.actions if not (isinstance(it, Delete) and it.entry in late))
     kept = (Kept(entry, KeepReason.LIMIT) for entry in sorted(waits))
     return replace(store, actions=actions, kept=(*store.kept, *kept))

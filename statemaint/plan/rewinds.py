@@ -1,7 +1,6 @@
 """The signs that a rewound query has written a log again, by the times of its files. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
@@ -90,10 +89,8 @@ def written_below(
         rewritten = {delta.entry.path for delta in candidate.again}
         # An input that was written after its snapshot may be named as it is listed now, if it has
         # its former bytes: its time shows nothing.
-        inputs = (
-            record._replace(modified=None) if record.path in rewritten else record
-            for record in candidate.proof.inputs
-        )
+        named = candidate.proof.inputs
+        inputs = (it._replace(modified=None) if it.path in rewritten else it for it in named)
         outdated = Outdated(replace(candidate.proof, inputs=tuple(inputs)), candidate.unnamed)
         if written_by_query(outdated, store.versions, checkpoint, target):
             yield outdated
@@ -111,9 +108,7 @@ def contestable(found: Iterable[Loose], store: Store) -> Iterator[tuple[Snapshot
             yield suspect.snapshot, suspect.again[0]
 
 
-def _is_grounded(
-    proof: Attestation, entry: Entry, store: Store, grounded: AbstractSet[str]
-) -> bool:
+def _is_grounded(proof: Attestation, entry: Entry, store: Store, grounded: set[str]) -> bool:
     """Returns whether no file below those that a proof names can have changed its snapshot."""
     if proof.inputs and (proof.start == 0 or any(file.path in grounded for file in proof.inputs)):
         return True

@@ -23,10 +23,6 @@ from statemaint.plan.sst_files import may_share, overtakes, quiet_from
 
 BY_LENGTH, NEVER = -1.0, 1e18  # values of `snapshots_from`
 _WELL_BELOW = 0.75
-_HOLDS = {
-    KeepReason.CLOCK_SKEW: WithheldReason.CLOCK_SKEW,
-    KeepReason.VERIFY_OFF: WithheldReason.VERIFY_OFF,
-}
 
 
 def due(
@@ -43,9 +39,9 @@ def due(
         yield SnapshotReason.RESTART_TOO_LONG if limited else SnapshotReason.CHAIN_TOO_LONG, chain
     elif isinstance(chain, Chain) and chain.deltas and window.force_snapshot:
         yield SnapshotReason.FORCED, chain
-    chain = versions.chain(floor) if window.policy.rebase and floor != window.target else None
-    if isinstance(chain, Chain) and _is_long(store, window, chain, floor=True):
-        yield SnapshotReason.REBASE, chain
+    rebased = versions.chain(floor) if window.policy.rebase and floor != window.target else None
+    if isinstance(rebased, Chain) and _is_long(store, window, rebased, floor=True):
+        yield SnapshotReason.REBASE, rebased
 
 
 def snapshots_due(facts: Facts) -> Iterator[WriteSnapshot | Withheld]:
@@ -100,7 +96,7 @@ def _taken(facts: Facts, path: str) -> WithheldReason | None:
         return None
     if path not in facts.stale:
         return WithheldReason.NAME_TAKEN
-    return _HOLDS[hold] if hold else None
+    return WithheldReason(hold.value) if hold else None
 
 
 def _condemned(facts: Facts, version: int) -> Wait | None:
@@ -114,7 +110,7 @@ def _condemned(facts: Facts, version: int) -> Wait | None:
             old = None if written is None else written + facts.window.policy.orphan_age
             return Wait(WithheldReason.YOUNG_CHECKSUM, time=old)
         if guard:
-            return Wait(_HOLDS[guard])
+            return Wait(WithheldReason(guard.value))
     return None
 
 

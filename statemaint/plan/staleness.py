@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from statemaint.model.chain import Chain, Versions
 from statemaint.model.checkpoint import Checkpoint, Store
-from statemaint.model.files import ChecksumFile, Delta, Snapshot
+from statemaint.model.files import Delta, Snapshot, owner_of
 from statemaint.model.proof import Attestation, Outdated
 from statemaint.plan.rewinds import (
     contestable,
@@ -60,11 +60,7 @@ class Judgement:
 
     def without_stale(self, store: Store) -> Store:
         stale = {suspect.path for suspect in self.stale}
-        kept = (
-            file
-            for file in store.files
-            if (file.owner if isinstance(file, ChecksumFile) else file.entry.path) not in stale
-        )
+        kept = (it for it in store.files if owner_of(it) not in stale)
         return replace(store, files=tuple(kept)) if stale else store
 
 

@@ -143,7 +143,8 @@ def _classified(entry: Entry, folder: str | None, provider: Provider) -> StateFi
     return file if in_place else UnknownFile(entry)
 
 
-def directories_named_as_files(layout: Layout) -> tuple[str, ...]:
+def blocking_directories(layout: Layout) -> tuple[str, ...]:
+    """Returns the directories that have the names of state files."""
     matches = (_DIRECTORY.fullmatch(entry.path) for entry, _ in layout.unclassified)
     return tuple(sorted({match[1] for match in matches if match}))
 

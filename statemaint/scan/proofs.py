@@ -65,14 +65,11 @@ class _Comparison:
 
         A doubted file has been compared as it is now, and its former content may be restored.
         """
-        listed = [(file, self.entries[file.path]) for file in records if file.path in self.entries]
+        listed = ((file, self.entries[file.path]) for file in records if file.path in self.entries)
         accepted = {file.path: file for file in proof.doubted}
-        return tuple(
-            entry
-            for file, entry in listed
-            if not self._equal(file, entry, proof.at)
-            and not (file.path in accepted and self._equal(accepted[file.path], entry, proof.at))
-        )
+        differ = (entry for file, entry in listed if not self._equal(file, entry, proof.at))
+        doubts = ((entry, accepted.get(entry.path)) for entry in differ)
+        return tuple(it for it, as_ in doubts if not (as_ and self._equal(as_, it, proof.at)))
 
     def swapped(self, proof: Attestation, replaced: Iterable[Entry]) -> bool:
         """Returns whether a replaced file has the bytes that another input of a proof had."""

@@ -154,13 +154,12 @@ def partition_counts(storage: Storage, batches: Iterable[int]) -> dict[int, int]
 def may_have_changed(
     stores: Mapping[StoreId, Sequence[StateFile]],
     ids: Mapping[int, logs.UniqueIds],
-    batches: Sequence[int],
     newest: int | None,
 ) -> bool:
     """Returns whether, by the listing, some batch may have another number of partitions."""
     # That leaves a mark on the highest partition: it is one too many, or has no files of the
     # batches that did not have it.
-    if newest is None or not batches:
+    if newest is None or not ids:
         return False
     numbers: dict[int, set[int]] = defaultdict(set)  # of partitions, by operator
     for operators in ids.values():
@@ -171,7 +170,7 @@ def may_have_changed(
     if any(numbers.values()):
         return any(len(counts) > 1 for counts in numbers.values())
     high = max((store.partition for store in stores), default=0)
-    first, last = version_of(batches[0]), version_of(batches[-1])
+    first, last = version_of(min(ids)), version_of(max(ids))
     tops = (files for store, files in stores.items() if high and store.partition == high)
     # Spark's own clean-up may have deleted the oldest.
     return any(len(Versions.of(files).loadable(first + 1, last)) < last - first for files in tops)
@@ -243,9 +242,7 @@ class SourceLog:
     @classmethod
     def listed(cls, storage: Storage, folder: str) -> "SourceLog":
         names = (entry.path.removeprefix(f"{folder}/") for entry in storage.list(folder))
-        listed = {
-            int(match[1]): match for name in names if (match := _SOURCE_ENTRY.fullmatch(name))
-        }
+        listed = {int(it[1]): it for name in names if (it := _SOURCE_ENTRY.fullmatch(name))}
         base = max((number for number, match in listed.items() if match[2]), default=0)
         return cls(folder, {number: match[0] for number, match in listed.items()}, base)
 

@@ -207,11 +207,8 @@ def undeclared_operators(
         return Undeclared()
     noted = frozenset(store.operator for store in attested)
     seen = {store.operator for store in layout.stores.keys() | layout.described()} | noted
-    behind = {
-        operator: newest
-        for operator in sorted(seen - layout.operators.keys())
-        if (newest := _newest(layout, operator)) < version_of(committed)
-    }
+    reached = {it: _newest(layout, it) for it in sorted(seen - layout.operators.keys())}
+    behind = {it: newest for it, newest in reached.items() if newest < version_of(committed)}
     if not behind or not _by_spark_4(storage, committed):
         return Undeclared()
     removed = {

@@ -66,11 +66,8 @@ def past_restarts(logs: Storage, query_id: str) -> tuple[PastRestart, ...]:
             applications[folder if _PART.match(name) else entry.path].append(entry)
     if not applications:
         raise ConfigError(f"{logs.root}: no event log of Spark is there (spark.eventLog.dir)")
-    found = [
-        restart
-        for parts in applications.values()
-        for restart in restarts(_lines(logs, sorted(parts, key=_number)), query_id)
-    ]
+    lines = (_lines(logs, sorted(parts, key=_number)) for parts in applications.values())
+    found = (restart for of_one in lines for restart in restarts(of_one, query_id))
     return tuple(sorted(found, key=lambda restart: restart.began))
 
 

@@ -63,14 +63,12 @@ class FamilySchemas:
         matches = ((_SCHEMA.fullmatch(entry.name), entry) for entry in self.entries)
         return {version_of(int(match[1])): entry for match, entry in matches if match}
 
-    def unsure(
-        self, store: Store, required: int
-    ) -> Iterator[tuple[frozenset[int], Iterable[Delta]]]:
+    def unsure(self, store: Store, oldest: int) -> Iterator[tuple[frozenset[int], list[Delta]]]:
         """Yields changelogs whose base may lack a family, ascending, with the base's families."""
         versions = store.versions
         end = max(versions.deltas, default=0) + 1
         for start, stop in pairwise([0, *sorted(versions.snapshots), end]):
-            if stop <= required:
+            if stop <= oldest:
                 continue
             base = versions.snapshots.get(start)
             families = store.rocks.families.get(base.entry.path, {}) if store.rocks and base else {}
@@ -78,7 +76,7 @@ class FamilySchemas:
             if first is not None:
                 named = frozenset(families.values()) if base else DEFAULT_FAMILY
                 between = (number for number in sorted(versions.deltas) if first <= number < stop)
-                yield named, (versions.deltas[number] for number in between)
+                yield named, [versions.deltas[number] for number in between]
 
     def _first_unsure(self, start: int, stop: int, families: Mapping[str, int]) -> int | None:
         """Returns the first version above a zip, and below the next, whose families it may lack.
@@ -146,11 +144,9 @@ class RocksReading:
     def _committed(self, store: StoreId) -> Committed:
         # A commit lists an operator's stores in the order of their names.
         place = sorted(self._names[store.operator]).index(store.store)
-        return {
-            version_of(batch): _id(ids, store, place)
-            for batch, ids in self.ids.items()
-            if store.partition < self.counts.get(batch, store.partition + 1)
-        }
+        number, counts = store.partition, self.counts
+        batches = (batch for batch in self.ids if number < counts.get(batch, number + 1))
+        return {version_of(batch): _id(self.ids[batch], store, place) for batch in batches}
 
     @cached_property
     def _names(self) -> Mapping[int, set[str]]:

@@ -24,12 +24,12 @@ from statemaint.scan.identity import (
     holding_pins,
     link_findings,
     must_be_checkpoint,
-    unreadable_pins,
+    pin_findings,
 )
 from statemaint.scan.layout import (
     Layout,
     Refused,
-    directories_named_as_files,
+    blocking_directories,
     unless_refused,
     unread,
 )
@@ -165,11 +165,11 @@ def scan(
             *_needed(notes, layout, expected),
             *_undescribed(stores, layout),
             *_unknown(layout),
-            *(() if part else unreadable_pins(pins)),
+            *(() if part else pin_findings(pins)),
             *findings_of_unused(evidence, unused, undeclared),
         ),
         unclassified=tuple(sorted([*(entry for entry, _ in layout.unclassified), *left])),
-        directories=directories_named_as_files(layout),
+        directories=blocking_directories(layout),
     )
 
 
@@ -264,10 +264,10 @@ def _counts(
     if part:
         known = part.handover.counts
         return {**known, **dict.fromkeys(part.added(ids), pinned)} if known and pinned else known
-    batches = sorted(ids) if layout.provider is Provider.ROCKSDB else []
-    if not may_have_changed(layout.stores, ids, batches, pinned):
+    rocks = layout.provider is Provider.ROCKSDB
+    if not rocks or not may_have_changed(layout.stores, ids, pinned):
         return {}
-    return partition_counts(storage, (batch for batch in batches if batch in offsets))
+    return partition_counts(storage, sorted(ids.keys() & offsets.keys()))
 
 
 def _numbers(expected: Iterable[StoreId], newest: int | None) -> dict[int, int]:

@@ -10,9 +10,7 @@ from statemaint.model.findings import Blocks, Finding, FindingCode, Subject, dam
 from statemaint.model.ids import batch_of
 from statemaint.model.verdict import Verdict
 
-OF_SNAPSHOTS = frozenset(
-    {FindingCode.CORRUPT_FILE, FindingCode.MISSING_SST, FindingCode.STALE_CHECKSUM}
-)
+OF_SNAPSHOTS = (FindingCode.CORRUPT_FILE, FindingCode.MISSING_SST, FindingCode.STALE_CHECKSUM)
 """The findings of snapshots that Spark 4.2 and later pass over."""
 _CHANGES, _SNAPSHOTS = (".delta", ".changelog"), (".snapshot", ".zip")
 _MOST_CHANGES = 500

@@ -132,11 +132,7 @@ def missing_bases(checkpoint: Checkpoint, findings: Iterable[Finding]) -> Iterat
     """
     lost = tuple(findings)
     for store in checkpoint.stores:
-        versions = {
-            finding.version: finding
-            for finding in lost
-            if finding.version and lacks_base(store, finding)
-        }
+        versions = {it.version: it for it in lost if it.version and lacks_base(store, it)}
         if versions and (write := from_log(store, min(versions))):
             yield RepairStep(versions[write.version], (), write.version, rebuild=write)
 
