@@ -103,8 +103,7 @@ class Attempts:
 
 def _order(lineages: Lineages) -> tuple[Mapping[Item, Item], frozenset[Item]]:
     """Returns the item before each item, and the items on which lineages disagree."""
-    before: dict[Item, Item] = {}
-    disputed = set()
+    before, disputed = dict[Item, Item](), set[Item]()
     for item, lineage in lineages.items():
         for earlier, later in pairwise((*lineage, item)):
             if before.setdefault(later, earlier) != earlier:

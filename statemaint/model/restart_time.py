@@ -98,7 +98,6 @@ class Forecast:
         return replace(self, record=record_size(stores) or self.record)
 
     def load(self, stores: Iterable[Store], version: int | None) -> Load:
-        """Returns what a restart at a version reads of the stores that load."""
         return Load.of(self._works(stores, version))
 
     def least(self, stores: Iterable[Store], version: int | None) -> Load:

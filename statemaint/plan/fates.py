@@ -114,13 +114,19 @@ class StateTraits:
 
 
 def traits_of(facts: Facts, boundary: Boundary, file: Delta | Snapshot) -> StateTraits:
-    return StateTraits(
-        isinstance(file, Snapshot),
-        place_of(facts, boundary, file.version),
-        _standing_of(facts, file),
-        _executors_of(facts, file),
-        facts.window.guard(file.entry),
-    )
+    rocks, snapshot = facts.store.rocks, isinstance(file, Snapshot)
+    standing, executors = Standing.COUNTS, Executors.NONE
+    if file.entry.path in facts.stale:
+        standing = Standing.STALE
+    elif rocks is not None and rocks.is_dead(file) and not facts.replaced:
+        standing = Standing.DEAD
+    # No executor needs a changelog: no zip names one.
+    if snapshot and facts.uploading:
+        executors = Executors.UPLOADING
+    elif snapshot and facts.loaded_from is not None and file.version >= facts.loaded_from:
+        executors = Executors.LOADED
+    place, guard = place_of(facts, boundary, file.version), facts.window.guard(file.entry)
+    return StateTraits(snapshot, place, standing, executors, guard)
 
 
 def state_fate(file: StateTraits) -> Fate:
@@ -157,24 +163,6 @@ def place_of(facts: Facts, boundary: Boundary, version: int) -> VersionPlace:
     if version == base:
         return VersionPlace.AT_BASE
     return VersionPlace.ABOVE_BASE if version > base else VersionPlace.FLOOR_TO_BASE
-
-
-def _standing_of(facts: Facts, file: Delta | Snapshot) -> Standing:
-    rocks = facts.store.rocks
-    if file.entry.path in facts.stale:
-        return Standing.STALE
-    dead = rocks is not None and rocks.is_dead(file) and not facts.replaced
-    return Standing.DEAD if dead else Standing.COUNTS
-
-
-def _executors_of(facts: Facts, file: Delta | Snapshot) -> Executors:
-    """Returns why an executor may need a file; it never needs a changelog: no zip names one."""
-    if isinstance(file, Delta):
-        return Executors.NONE
-    if facts.uploading:
-        return Executors.UPLOADING
-    loaded = facts.loaded_from is not None and file.version >= facts.loaded_from
-    return Executors.LOADED if loaded else Executors.NONE
 
 
 # -- SST files and archived logs of RocksDB

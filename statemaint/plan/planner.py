@@ -88,10 +88,9 @@ def plan(
 def _requested(checkpoint: Checkpoint, request: Request) -> tuple[Store, ...]:
     stores = [store for store in checkpoint.stores if request.covers(store.id)]
     if (checkpoint.stores or checkpoint.left_out) and not stores:
-        raise ConfigError(
-            f"{checkpoint.root}: no store matches the operators {sorted(request.operators)}, "
-            f"partitions {sorted(request.partitions)}, stores {sorted(request.stores)}"
-        )
+        parts = f"partitions {sorted(request.partitions)}, stores {sorted(request.stores)}"
+        operators = sorted(request.operators)
+        raise ConfigError(f"{checkpoint.root}: no store matches the operators {operators}, {parts}")
     return tuple(sorted(stores, key=lambda store: store.id))
 
 
@@ -109,10 +108,8 @@ def _window(
         return None
     target = newest if request.target is None else request.target
     if not 1 <= target <= newest:
-        raise ConfigError(
-            f"{checkpoint.root}: version {target} cannot be the target, the committed "
-            f"versions end at {newest}"
-        )
+        why = f"cannot be the target, the committed versions end at {newest}"
+        raise ConfigError(f"{checkpoint.root}: version {target} {why}")
     cut = request.snapshots_from
     if cut is None:
         stores = (store for store in checkpoint.stores if request.covers(store.id))

@@ -237,7 +237,6 @@ def doubts_of(store: Store) -> Iterator[tuple[Attestation, tuple[Delta, ...]]]:
 
 
 def was_replaced(store: Store) -> bool:
-    """Returns whether a file of the log was replaced since it was compared."""
     proofs = (*store.outdated, *store.former)
     return any(proof.replaced for proof in proofs) or any(True for _ in doubts_of(store))
 

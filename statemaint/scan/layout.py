@@ -64,19 +64,13 @@ _KNOWN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The listing of `state/`, sorted by kind and store, for the names of one provider.
-
-    Attributes:
-        schemas: the schema file of each operator's store, which is under partition 0.
-        families: the schema files of each store with column families, as if in partition 0.
-        unclassified: all other files, each with a flag: Spark writes such a file there, or may have
-            written it, as far as the provider is unknown.
-    """
+    """The listing of `state/`, sorted by kind and store, for the names of one provider."""
 
     stores: Mapping[StoreId, tuple[StateFile, ...]]
     operators: Mapping[int, Entry]
-    schemas: Mapping[StoreId, Entry]
-    families: Mapping[StoreId, tuple[Entry, ...]]
+    schemas: Mapping[StoreId, Entry]  # of each operator's stores, under partition 0
+    families: Mapping[StoreId, tuple[Entry, ...]]  # schemas of column families, as if there
+    # All other files, and whether Spark writes such a file, or may if the provider is unknown.
     unclassified: tuple[tuple[Entry, bool], ...]
     provider: Provider
 

@@ -51,28 +51,19 @@ _METADATA = "metadata"  # of the first format; only newer operators have another
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The evidence of a query's stores.
-
-    Attributes:
-        operators: the operators' declared metadata.
-        pinned: the shuffle partitions of the newest committed batch, if its offsets pin them.
-        counts: the shuffle partitions of each batch, if a repartition has changed them.
-        named: the number of stores in each partition of an operator, by the newest commit's ids.
-        keyed: the operators whose state has a key, as far as a schema shows.
-        described: the stores of partition 0 that have a schema; Spark writes it before the first
-            batch of their operator.
-        copied: the folders whose metadata belong to another operator.
-    """
+    """The evidence of a query's stores."""
 
     listed: frozenset[StoreId]
-    operators: Mapping[int, Operator] = field(default_factory=dict)
-    pinned: int | None = None
-    counts: Mapping[int, int] = field(default_factory=dict)
+    operators: Mapping[int, Operator] = field(default_factory=dict)  # as their metadata declare
+    pinned: int | None = None  # the newest committed batch's partitions, if its offsets pin them
+    counts: Mapping[int, int] = field(default_factory=dict)  # of each batch, once repartitioned
+    # The number of stores in each partition of an operator, by the newest commit's ids.
     named: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    keyed: frozenset[int] = frozenset()
+    keyed: frozenset[int] = frozenset()  # whose state has a key, as far as a schema shows
+    # Those of partition 0 with a schema: Spark writes it before their operator's first batch.
     described: frozenset[StoreId] = frozenset()
-    copied: frozenset[int] = frozenset()
-    noted: frozenset[StoreId] = frozenset()
+    copied: frozenset[int] = frozenset()  # the folders with metadata of another operator
+    noted: frozenset[StoreId] = frozenset()  # in the ledger
     removed: frozenset[int] = frozenset()
 
     def stores(self, operator: int) -> frozenset[StoreId]:

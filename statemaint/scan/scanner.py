@@ -220,17 +220,14 @@ def _check_state(
     lost = tuple(sorted(commits)) or tuple(sorted(offsets))
     if max(offsets, default=0) == 0 or not lost:
         return
+    why = ": a query restarts only if none of its operators has state"
     if newest.watermark:
-        detail = (
-            "state/ is missing or empty although the query has a watermark: it does not restart "
-            "without its state; put the folder back from a copy"
+        why = (
+            " although the query has a watermark: it does not restart without its state; put the "
+            "folder back from a copy"
         )
-        notes.append(Finding(FindingCode.NO_STATE, detail, path="state", batches=lost))
-    else:
-        detail = (
-            "state/ is missing or empty: a query restarts only if none of its operators has state"
-        )
-        notes.append(Finding(FindingCode.NO_STATE, detail, path="state"))
+    detail, batches = f"state/ is missing or empty{why}", lost if newest.watermark else ()
+    notes.append(Finding(FindingCode.NO_STATE, detail, path="state", batches=batches))
 
 
 def _family_schemas(
