@@ -108,14 +108,9 @@ class _Judge:
 
     def judged(self) -> Judgement:
         """Returns the judgement; the lowest versions come first, as others may start from them."""
-        snapshots = self._versions.snapshots
-        outdated = {
-            proof.version: proof
-            for proof in self._outdated
-            if proof.version <= self._target
-            and proof.version in snapshots
-            and snapshots[proof.version].entry.path == proof.path
-        }
+        paths = {it.version: it.entry.path for it in self._versions.snapshots.values()}
+        committed = (proof for proof in self._outdated if proof.version <= self._target)
+        outdated = {it.version: it for it in committed if paths.get(it.version) == it.path}
         for version in sorted({*outdated, *self._early}):
             if version in outdated:
                 self._judge(outdated[version])

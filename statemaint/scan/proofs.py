@@ -162,9 +162,8 @@ def _why(storage: Storage, store: Store, snapshot: Snapshot) -> str | None:
     if beside is None or beside.access is None:
         return None
     # No executor can have written it: the ledger lists some snapshots of theirs.
-    sure = store.rocks is not None or any(
-        proof.ours for proof in store.attestations if proof.path == snapshot.entry.path
-    )
+    proved = {proof.path for proof in store.attestations if proof.ours}
+    sure = store.rocks is not None or snapshot.entry.path in proved
     for entry in (snapshot.entry, *_parts(store, snapshot)):
         if entry.access is None or deprived(beside.access, entry.access) is None:
             continue

@@ -98,16 +98,11 @@ def scan(
         listed=frozenset(layout.stores) | (part.others(part.handover.stores) if part else set()),
         operators={operator.id: operator for operator in operators},
         pinned=pinned,
-        named={
-            operator: tuple(map(len, partitions))
-            for operator, partitions in (ids[max(ids)] if ids else {}).items()
-        },
+        named={it: tuple(map(len, of)) for it, of in (ids[max(ids)] if ids else {}).items()},
         keyed=_keyed(storage, layout, operators, notes),
         # A task does not know which operators have left the query; its plan looked for lost ones.
         described=frozenset() if part else layout.described(),
-        copied=frozenset(
-            operator.id for operator in operators if operator.declared_id not in (None, operator.id)
-        ),
+        copied=frozenset(it.id for it in operators if it.declared_id not in (None, it.id)),
         noted=frozenset(attested.stores) | (part.others(part.handover.noted) if part else set()),
     )
     undeclared = undeclared_operators(
@@ -144,9 +139,7 @@ def scan(
         codec=codec,
         row_checksums=row_checksums,
         operators=operators,
-        stores=tuple(
-            store if store.unread else with_unreadable(storage, store) for store in stores
-        ),
+        stores=tuple(it if it.unread else with_unreadable(storage, it) for it in stores),
         left_out=len(expected) - len(requested),
         partitions=_numbers(expected, counts.get(max(commits, default=-1))),
         offsets=tuple(sorted(offsets)),
