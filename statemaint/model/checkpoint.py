@@ -128,9 +128,11 @@ class Store:
         first = min(snapshots, default=0)
         if not required < first <= target:
             return required
+        written = snapshots[first].entry.modified
         files = (file for file in self.files if isinstance(file, Delta | Snapshot))
-        beneath = (file for file in files if file.version < first)
-        return first if all(_is_later(file, snapshots[first]) for file in beneath) else required
+        beneath = [file for file in files if file.version < first]
+        late = all(isinstance(it, Delta) and is_later(it.entry.modified, written) for it in beneath)
+        return first if late else required
 
     @property
     def foreign(self) -> tuple[Snapshot, ...]:
@@ -201,9 +203,9 @@ class Store:
         return f"{self.id.directory}/{version}{f'_{unique}' if unique else ''}.{kind}"
 
 
-def _is_later(file: Delta | Snapshot, other: Snapshot) -> bool:
-    modified, than = file.entry.modified, other.entry.modified
-    return isinstance(file, Delta) and modified is not None and than is not None and modified > than
+def is_later(time: float | None, other: float | None) -> bool:
+    """Returns whether a time is certainly later than another one."""
+    return time is not None and other is not None and time > other
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from itertools import takewhile
 
 from statemaint.listing import Entry
 from statemaint.model.chain import Versions
-from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.checkpoint import Checkpoint, Store, is_later
 from statemaint.model.files import Delta, Snapshot
 from statemaint.model.ids import batch_of
 from statemaint.model.proof import Attestation, Outdated
@@ -25,11 +25,11 @@ def earlier_than_their_log(store: Store, target: int) -> Iterator[tuple[Snapshot
     youngest: Delta | None = None
     for version in sorted(versions.all):
         delta, snapshot = versions.deltas.get(version), versions.snapshots.get(version)
-        if delta and (youngest is None or _later(delta.entry.modified, youngest.entry.modified)):
+        if delta and (youngest is None or is_later(delta.entry.modified, youngest.entry.modified)):
             youngest = delta
         if not (snapshot and youngest) or version > target or snapshot.entry.path in with_proof:
             continue
-        if _later(youngest.entry.modified, snapshot.entry.modified):
+        if is_later(youngest.entry.modified, snapshot.entry.modified):
             yield snapshot, youngest
 
 
@@ -117,13 +117,13 @@ def _is_grounded(proof: Attestation, entry: Entry, store: Store, grounded: set[s
 
 def _any_later(store: Store, version: int, modified: float | None) -> bool:
     deltas = (file for file in store.files if isinstance(file, Delta) and file.version <= version)
-    return any(_later(delta.entry.modified, modified) for delta in deltas)
+    return any(is_later(delta.entry.modified, modified) for delta in deltas)
 
 
 def _rewritten(versions: Versions, snapshot: Snapshot) -> Iterator[Delta]:
     below = [number for number in versions.deltas if number <= snapshot.version]
     downward = (versions.deltas[number] for number in sorted(below, reverse=True))
-    return takewhile(lambda it: _later(it.entry.modified, snapshot.entry.modified), downward)
+    return takewhile(lambda it: is_later(it.entry.modified, snapshot.entry.modified), downward)
 
 
 def written_by_query(
@@ -152,7 +152,7 @@ def written_by_query(
     begun = versions.snapshots[outdated.version].entry.modified if begun is None else begun
     written = (*again, after) if after else again
     times = [begun, *(delta.entry.modified for delta in written)]
-    if not ascending(times) or not _later(again[0].entry.modified, begun):
+    if not ascending(times) or not is_later(again[0].entry.modified, begun):
         return False
     commits = checkpoint.commit_times
     kept = [delta for delta in again if batch_of(delta.version) in commits]
@@ -171,8 +171,4 @@ def _committed(delta: Delta, commits: Mapping[int, float | None], begun: float |
     committed, written = commits[batch_of(delta.version)], delta.entry.modified
     if committed is None or written is None:
         return False
-    return committed >= written and _later(committed, begun)
-
-
-def _later(one: float | None, other: float | None) -> bool:
-    return one is not None and other is not None and one > other
+    return committed >= written and is_later(committed, begun)
