@@ -14,7 +14,6 @@ Only file sources need their own log to restart. Mirrors `FileStreamSource.getBa
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -161,14 +160,11 @@ def may_have_changed(
     # batches that did not have it.
     if newest is None or not ids:
         return False
-    numbers: dict[int, set[int]] = defaultdict(set)  # of partitions, by operator
-    for operators in ids.values():
-        for operator, partitions in operators.items():
-            numbers[operator].add(len(partitions))
     if any(store.partition >= newest for store in stores):
         return True
-    if any(numbers.values()):
-        return any(len(counts) > 1 for counts in numbers.values())
+    named = (pair for operators in ids.values() for pair in operators.items())
+    if counts := {(operator, len(partitions)) for operator, partitions in named}:
+        return len(counts) > len({operator for operator, _ in counts})
     high = max((store.partition for store in stores), default=0)
     first, last = version_of(min(ids)), version_of(max(ids))
     tops = (files for store, files in stores.items() if high and store.partition == high)
