@@ -18,7 +18,7 @@ from statemaint.plan.planner import plan
 from statemaint.records.remembered import recalling
 from statemaint.scan.handover import Handover, Recalling, ScanPart
 from statemaint.scan.query_logs import missing_source_logs
-from statemaint.scan.record_size import with_record_size
+from statemaint.scan.restart_evidence import with_record_size
 from statemaint.scan.rollbacks import unfinished_rollbacks
 from statemaint.scan.scanner import scan
 from statemaint.storage import Storage

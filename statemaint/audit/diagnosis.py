@@ -8,10 +8,9 @@ from statemaint.codec.metadata.event_log import PastRestart
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider, Store
 from statemaint.model.findings import Blocks, Finding, FindingCode, Subject, finding_rows
-from statemaint.model.forecast import NO_FORECAST, Forecast
 from statemaint.model.ids import batch_in, batch_of
 from statemaint.model.policy import PRESETS
-from statemaint.model.restart_time import Load
+from statemaint.model.restart_time import NO_FORECAST, Forecast, Load
 from statemaint.model.verdict import Looked, Verdict
 from statemaint.plan.findings.restart import blockers, is_doubt
 from statemaint.plan.recovery.rollback import newest_to_go_back_to

@@ -12,16 +12,14 @@ from statemaint.audit.verify import Verification, verify_at, with_self_repair
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider, Store
 from statemaint.model.findings import Finding, FindingCode, Subject
-from statemaint.model.forecast import Forecast
 from statemaint.model.ids import version_of
 from statemaint.model.policy import PRESETS
-from statemaint.model.restart_time import SLOTS
+from statemaint.model.restart_time import SLOTS, Forecast
 from statemaint.plan.findings.restart import resumes, spoiled_batches
 from statemaint.plan.planner import plan
 from statemaint.plan.staleness import judge
 from statemaint.plan.withheld import by_reason
-from statemaint.scan.event_logs import past_restarts
-from statemaint.scan.record_size import with_record_size
+from statemaint.scan.restart_evidence import past_restarts, with_record_size
 from statemaint.storage import Storage, stoppable
 from statemaint.workers import Workers
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from statemaint.codec.metadata.event_log import PastRestart
 from statemaint.model.checkpoint import Checkpoint, Store
-from statemaint.model.forecast import Forecast
-from statemaint.model.restart_time import Load, replay_of
+from statemaint.model.restart_time import Forecast, Load, replay_of
 
 
 def compared(

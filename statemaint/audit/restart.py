@@ -19,8 +19,12 @@ from statemaint.errors import CodecError, NotFoundError
 from statemaint.model.checkpoint import Checkpoint, Provider
 from statemaint.model.files import ChecksumFile, Snapshot
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.plan.findings.names import names_snapshot
-from statemaint.plan.findings.restart import OF_SNAPSHOTS, is_replayable, resumes
+from statemaint.plan.findings.restart import (
+    OF_SNAPSHOTS,
+    is_replayable,
+    names_snapshot,
+    resumes,
+)
 from statemaint.scan.query_logs import SOURCE_LOG_ADVICE, SourceLog
 from statemaint.storage import Storage, Without
 
@@ -72,7 +76,7 @@ def _sources(
         last = end.file_offset(number)
         first = start.file_offset(number) if start else None
         if last is not None:
-            log = SourceLog.listed(storage, number)
+            log = SourceLog.listed(storage, f"sources/{number}")
             if missing := log.missing(-1 if first is None else first, last):
                 yield missing
             elif whole:

@@ -29,8 +29,7 @@ from statemaint.model.findings import Finding, FindingCode, damaged, finding_row
 from statemaint.model.ids import StoreId, batch_of
 from statemaint.model.verdict import Looked, Verdict
 from statemaint.plan.findings.health import diagnose
-from statemaint.plan.findings.logs import diagnose_logs
-from statemaint.plan.findings.restart import resumes, verdict
+from statemaint.plan.findings.restart import diagnose_logs, resumes, verdict
 from statemaint.plan.staleness import judge
 from statemaint.planning import damage, settled
 from statemaint.records.remembered import recalling

@@ -13,9 +13,9 @@ from statemaint.maintain.runs import list_runs
 from statemaint.maintain.trend import read_trend
 from statemaint.model.policy import Policy, duration
 from statemaint.plan import backtest
-from statemaint.plan.restart_limit import forecast_of
+from statemaint.plan.snapshots import forecast_of
 from statemaint.planning import scan_checkpoint
-from statemaint.scan.record_size import with_record_size
+from statemaint.scan.restart_evidence import with_record_size
 from statemaint.storage import ReadOnly, open_storage
 from statemaint.wording import counted
 

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
-from types import MappingProxyType
 
 from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, StateFile
 
@@ -89,7 +88,7 @@ class Versions:
         kept = tuple(files)
         deltas = {file.version: file for file in kept if isinstance(file, Delta)}
         snapshots = {file.version: file for file in kept if isinstance(file, Snapshot)}
-        return cls(MappingProxyType(deltas), MappingProxyType(snapshots))
+        return cls(deltas, snapshots)
 
     def without(self, paths: Collection[str]) -> "Versions":
         kept = {v: file for v, file in self.snapshots.items() if file.entry.path not in paths}
@@ -101,16 +100,18 @@ class Versions:
 
     def base(self, version: int) -> Snapshot | None:
         """Returns the newest snapshot at or below a version."""
-        below = [number for number in self.snapshots if number <= version]
-        return self.snapshots[max(below)] if below else None
+        return self.snapshots.get(self.start(version))
+
+    def start(self, version: int) -> int:
+        """Returns the version of that snapshot, 0 without one."""
+        return max((number for number in self.snapshots if number <= version), default=0)
 
     def chain(self, version: int) -> Chain | Gap | Unnamed:
         """Returns the files that Spark would read for a version, or why it could not.
 
         The work is bounded by the files that exist, however large the version is.
         """
-        base = self.base(version)
-        start = base.version if base else 0
+        start = self.start(version)
         if chain := self._chain_from(start, version):
             return next(self.unnamed(chain), chain)
         first = next(number for number in count(start + 1) if number not in self.deltas)
@@ -151,9 +152,8 @@ class Versions:
             return None
         present = (self.deltas.get(number) for number in range(start + 1, version + 1))
         deltas = tuple(delta for delta in present if delta)
-        if len(deltas) != version - start:
-            return None
-        return Chain(version, self.snapshots.get(start), deltas)
+        whole = len(deltas) == version - start
+        return Chain(version, self.snapshots.get(start), deltas) if whole else None
 
     def loadable(self, first: int, last: int) -> frozenset[int]:
         """Returns the versions of a closed range that load, in one pass over the existing files."""

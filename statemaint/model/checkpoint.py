@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum, unique
 from itertools import pairwise
 from math import inf
+from operator import attrgetter
 
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain, Versions
@@ -62,6 +63,11 @@ class Store:
         return self._versions
 
     @property
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """Returns all that are listed, whether they count or not."""
+        return tuple(file for file in self.files if isinstance(file, Snapshot))
+
+    @property
     def size(self) -> int:
         return sum(file.entry.size for file in self.files)
 
@@ -74,7 +80,7 @@ class Store:
     def outside(self) -> tuple[Entry, ...]:
         """Returns the files whose real place is outside the checkpoint, by path (S24)."""
         outside = (file.entry for file in self.files if file.entry.outside)
-        return tuple(sorted(outside, key=lambda entry: entry.path))
+        return tuple(sorted(outside, key=attrgetter("path")))
 
     @property
     def lapsed(self) -> frozenset[str]:
@@ -122,9 +128,11 @@ class Store:
         first = min(snapshots, default=0)
         if not required < first <= target:
             return required
+        written = snapshots[first].entry.modified
         files = (file for file in self.files if isinstance(file, Delta | Snapshot))
-        beneath = (file for file in files if file.version < first)
-        return first if all(_is_later(file, snapshots[first]) for file in beneath) else required
+        beneath = [file for file in files if file.version < first]
+        late = all(isinstance(it, Delta) and is_later(it.entry.modified, written) for it in beneath)
+        return first if late else required
 
     @property
     def foreign(self) -> tuple[Snapshot, ...]:
@@ -145,16 +153,16 @@ class Store:
         It is the change of that version or of the nearest one, or a snapshot that executors wrote.
         """
         files: tuple[Delta | Snapshot, ...] = tuple(self.versions.deltas.values()) or self.theirs
-        below = max((file for file in files if file.version <= version), key=_version, default=None)
-        nearest = below or min(files, key=_version, default=None)
+        by_version = attrgetter("version")
+        below = max((it for it in files if it.version <= version), key=by_version, default=None)
+        nearest = below or min(files, key=by_version, default=None)
         return nearest.entry if nearest else None
 
     @property
     def theirs(self) -> tuple[Snapshot, ...]:
         """Returns the listed snapshots that executors wrote, as far as is known, ascending."""
         ours = self.ours
-        zips = (file for file in self.files if isinstance(file, Snapshot))
-        theirs = (file for file in zips if file.entry.path not in ours)
+        theirs = (file for file in self.snapshots if file.entry.path not in ours)
         return tuple(sorted(theirs, key=lambda file: (file.version, file.entry.path)))
 
     def is_forced(self, snapshot: Snapshot) -> bool:
@@ -169,9 +177,9 @@ class Store:
             return False
         if snapshot.version == 1 or snapshot.version in self.rocks.evolved:
             return True
-        zips = (file for file in self.files if isinstance(file, Snapshot))
-        below = [it for it in zips if it.version < snapshot.version and it.entry.path in families]
-        last = max(below, key=_version, default=None)
+        zips = (it for it in self.snapshots if it.entry.path in families)
+        below = (zip_ for zip_ in zips if zip_.version < snapshot.version)
+        last = max(below, key=attrgetter("version"), default=None)
         return last is not None and families[last.entry.path] != families[snapshot.entry.path]
 
     def snapshot_per_batch(self, first: int, last: int) -> bool:
@@ -182,31 +190,22 @@ class Store:
         if self.rocks is None or first >= last:
             return False
         versions, wanted = self.versions, range(self.oldest(first, last), last + 1)
-        return all(
-            version in versions.snapshots and version not in versions.deltas for version in wanted
-        )
+        return all(it in versions.snapshots and it not in versions.deltas for it in wanted)
 
     def snapshot_path(self, version: int) -> str:
-        return self._path(version, "snapshot", "zip")
+        return self._path(version, "snapshot" if self.rocks is None else "zip")
 
     def change_path(self, version: int) -> str:
-        return self._path(version, "delta", "changelog")
+        return self._path(version, "delta" if self.rocks is None else "changelog")
 
-    def _path(self, version: int, kind: str, kind_of_rocks: str) -> str:
-        if self.rocks is None:
-            return f"{self.id.directory}/{version}.{kind}"
-        unique = self.rocks.id_at(version)
-        suffix = f"_{unique}" if unique else ""
-        return f"{self.id.directory}/{version}{suffix}.{kind_of_rocks}"
+    def _path(self, version: int, kind: str) -> str:
+        unique = self.rocks.id_at(version) if self.rocks else None
+        return f"{self.id.directory}/{version}{f'_{unique}' if unique else ''}.{kind}"
 
 
-def _is_later(file: Delta | Snapshot, other: Snapshot) -> bool:
-    modified, than = file.entry.modified, other.entry.modified
-    return isinstance(file, Delta) and modified is not None and than is not None and modified > than
-
-
-def _version(file: Delta | Snapshot) -> int:
-    return file.version
+def is_later(time: float | None, other: float | None) -> bool:
+    """Returns whether a time is certainly later than another one."""
+    return time is not None and other is not None and time > other
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,9 +338,8 @@ class Checkpoint(Displayed):
     @property
     def span(self) -> tuple[int, int] | None:
         """Returns the oldest and the newest version that a restart or a rollback may need."""
-        versions = [
-            version for version in (self.required, self.target, self.resumes) if version is not None
-        ]
+        needed = (self.required, self.target, self.resumes)
+        versions = [version for version in needed if version is not None]
         return (min(versions), max(versions)) if versions else None
 
 

@@ -96,6 +96,11 @@ def spark_checksums(files: Iterable["StateFile"]) -> dict[str, str]:
     return {side.owner: side.entry.path for side in sides if side.by_spark}
 
 
+def owner_of(file: "StateFile") -> str:
+    """Returns the path of a file, or of the file that a checksum belongs to."""
+    return file.owner if isinstance(file, ChecksumFile) else file.entry.path
+
+
 StateFile = Delta | Snapshot | SstFile | ChecksumFile | TempFile | UnknownFile
 
 _VERSION = r"(?P<version>[1-9][0-9]{0,17})"
@@ -103,6 +108,8 @@ UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _TEMP_END = rf"\.{UUID}(?:\.TID[0-9]{{1,19}})?\.tmp"
 _HDFS = rf"{_VERSION}\.(?P<kind>delta|snapshot)"
 _ROCKS = rf"{_VERSION}(?:_(?P<id>{UUID}))?\.(?P<kind>changelog|zip)"
+_CHANGES = ("delta", "changelog")
+_SNAPSHOT = re.compile(rf"{_VERSION}(?:\.snapshot|(?:_{UUID})?\.zip)")
 _SHARED = rf"(?P<shared>[0-9]{{1,18}}-{UUID}\.(?:sst|log))"
 
 
@@ -120,9 +127,7 @@ def temp_of(name: str) -> str | None:
 class FileNames:
     """The file names of one provider."""
 
-    def __init__(self, delta: str, versioned: str, owner: str) -> None:
-        self._delta = delta
-        self._versioned = re.compile(versioned)
+    def __init__(self, owner: str) -> None:
         self._owner = re.compile(owner)
         self._has_ids = "id" in self._owner.groupindex
         self._side = re.compile(rf"\.?(?P<owner>{owner})(?:\.crc)?\.crc")
@@ -133,30 +138,21 @@ class FileNames:
         if match := self._owner.fullmatch(name):
             if match["version"] is None:
                 return SstFile(entry)
-            kind = Delta if match["kind"] == self._delta else Snapshot
+            kind = Delta if match["kind"] in _CHANGES else Snapshot
             return kind(int(match["version"]), entry, match["id"] if self._has_ids else None)
         if match := self._side.fullmatch(name):
             owner = entry.path.removesuffix(name) + match["owner"]
-            return ChecksumFile(_version(match), owner, entry)
+            return ChecksumFile(int(match["version"] or 0), owner, entry)
         if match := self._temp.fullmatch(name):
-            return TempFile(_version(match), entry)
+            return TempFile(int(match["version"] or 0), entry)
         return UnknownFile(entry)
 
-    def snapshot_version(self, path: str) -> int | None:
-        match = self._versioned.fullmatch(path.rpartition("/")[2])
-        return int(match["version"]) if match and match["kind"] != self._delta else None
+
+HDFS_NAMES = FileNames(_HDFS)
+ROCKS_NAMES = FileNames(rf"{_ROCKS}|{_SHARED}")
 
 
-def _version(match: re.Match[str]) -> int:
-    return int(match["version"] or 0)
-
-
-HDFS_NAMES = FileNames("delta", _HDFS, _HDFS)
-ROCKS_NAMES = FileNames("changelog", _ROCKS, rf"{_ROCKS}|{_SHARED}")
-
-
-def classify(entry: Entry) -> StateFile:
-    return HDFS_NAMES.classify(entry)
+classify = HDFS_NAMES.classify
 
 
 def classify_any(entry: Entry) -> StateFile:
@@ -171,7 +167,8 @@ def checksum_file_of(entry: Entry) -> ChecksumFile | None:
 
 def snapshot_version(path: str) -> int | None:
     """Returns the version in a snapshot's path, of any provider; `None` for any other path."""
-    return HDFS_NAMES.snapshot_version(path) or ROCKS_NAMES.snapshot_version(path)
+    match = _SNAPSHOT.fullmatch(path.rpartition("/")[2])
+    return int(match["version"]) if match else None
 
 
 def disables_spark(entry: Entry) -> bool:

@@ -55,8 +55,7 @@ class StoreId:
     @property
     def columns(self) -> dict[str, int | str]:
         """Returns its parts by the names that Spark's own tables of state have for them."""
-        names = ("operatorId", "partitionId", "storeName")
-        return dict(zip(names, (self.operator, self.partition, self.store), strict=True))
+        return {"operatorId": self.operator, "partitionId": self.partition, "storeName": self.store}
 
     @property
     def unit(self) -> "UnitId":

@@ -10,7 +10,6 @@ attempts before it.
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from types import MappingProxyType
 
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot, StateFile
@@ -53,13 +52,9 @@ class Attempts:
         lineages: Lineages,
         committed: Mapping[int, str] | None = None,
     ) -> None:
-        kept = tuple(files)
-        self.changelogs = {
-            (file.version, file.id): file for file in kept if isinstance(file, Delta) and file.id
-        }
-        self.zips = {
-            (file.version, file.id): file for file in kept if isinstance(file, Snapshot) and file.id
-        }
+        named = [file for file in files if isinstance(file, Delta | Snapshot) and file.id]
+        self.changelogs = {(it.version, it.id): it for it in named if isinstance(it, Delta)}
+        self.zips = {(it.version, it.id): it for it in named if isinstance(it, Snapshot)}
         self._lineages = lineages
         self._committed = committed or {}
         self._before, self._disputed = _order(lineages)
@@ -82,10 +77,9 @@ class Attempts:
         """Returns the attempt before by its commit: a forced snapshot has no changelog to read."""
         if item in self.changelogs and item not in self._lineages:
             return None
-        version = item[0] - 1
-        committed_id = self._committed.get(version)
+        before = self._committed.get(item[0] - 1)
         counts = self._committed.get(item[0]) == item[1]
-        return (version, committed_id) if committed_id and counts else None
+        return (item[0] - 1, before) if before and counts else None
 
     def chain(self, trace: Trace) -> Chain | Lost:
         """Returns the chain to load for the newest attempt of a trace, or why it cannot load.
@@ -109,14 +103,12 @@ class Attempts:
 
 def _order(lineages: Lineages) -> tuple[Mapping[Item, Item], frozenset[Item]]:
     """Returns the item before each item, and the items on which lineages disagree."""
-    before: dict[Item, Item] = {}
-    disputed = set()
+    before, disputed = dict[Item, Item](), set[Item]()
     for item, lineage in lineages.items():
-        whole = (*lineage, item)
-        for earlier, later in pairwise(whole):
+        for earlier, later in pairwise((*lineage, item)):
             if before.setdefault(later, earlier) != earlier:
                 disputed.add(later)
-    return MappingProxyType(before), frozenset(disputed)
+    return before, frozenset(disputed)
 
 
 def leads_nowhere(

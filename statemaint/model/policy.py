@@ -136,9 +136,7 @@ class Policy:
         return replace(self, **given)
 
 
-SETTINGS = tuple(
-    Setting(each.name, default=each.default, **each.metadata) for each in fields(Policy)
-)
+SETTINGS = tuple(Setting(it.name, default=it.default, **it.metadata) for it in fields(Policy))
 """Every setting, in the order of documents."""
 
 PRESETS = {

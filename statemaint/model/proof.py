@@ -97,11 +97,8 @@ class Attestation:
         doubted = {record.path: record for record in (*before.doubted, *doubts)}
         old = {record.path: record for record in before.inputs if record.path in doubted}
         inputs = [old.pop(record.path, record) for record in self.inputs]
-        return replace(
-            self,
-            inputs=(*inputs, *old.values()),  # includes those it was not compared with this time
-            doubted=tuple(doubted.values()),
-        )
+        inputs += old.values()  # includes those it was not compared with this time
+        return replace(self, inputs=tuple(inputs), doubted=tuple(doubted.values()))
 
     def refreshed(self, same: Mapping[FileRecord, Entry], at: float) -> "Attestation":
         """Returns the same proof with the currently listed identities of the same bytes.
@@ -113,18 +110,10 @@ class Attestation:
             return tuple(it.listed_as(same[it]) if it in same else it for it in records)
 
         (own,) = refreshed((self.own,))
-        copied = any(record in same for record in (self.own, *self.parts))
-        return replace(
-            self,
-            size=own.size,
-            modified=own.modified,
-            tag=own.tag,
-            readable=self.readable and not copied,
-            at=at,
-            inputs=refreshed(self.inputs),
-            parts=refreshed(self.parts),
-            doubted=refreshed(self.doubted),
-        )
+        readable = self.readable and not any(record in same for record in (self.own, *self.parts))
+        changed: dict[str, Any] = {name: refreshed(getattr(self, name)) for name in RECORDS}
+        changed |= {"size": own.size, "modified": own.modified, "tag": own.tag}
+        return replace(self, readable=readable, at=at, **changed)
 
 
 _SHOWN_FIELDS = tuple(field.name for field in fields(Attestation) if field.name not in RECORDS)

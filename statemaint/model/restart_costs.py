@@ -1,15 +1,76 @@
-"""What Sparks need for restarts, as measured: written by `make calibrate`, never by hand."""
+"""What Sparks need for restarts: `make calibrate` writes `COSTS` and `MEASURED`. Pure."""
 
 import re
+from dataclasses import astuple, dataclass, fields, replace
 from typing import NamedTuple
 
 from statemaint.model.checkpoint import Provider
-from statemaint.model.restart_time import Costs
 
 MEASURED = "2026-11-29, by 136 restarts"
 
-
 _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})")
+_WIDEST = 2**0.5  # a range's ends differ by no more than a factor of two
+# `HDFSBackedStateStoreProvider` and `RocksDBFileManager`: a store lists its folder, writes its
+# change and renames it; a file is looked up, opened and read.
+_PER_STORE, _PER_FILE = 8, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What a restart reads."""
+
+    stores: int = 0
+    snapshot_files: int = 0  # with the files that a zip refers to
+    snapshot_bytes: int = 0
+    snapshot_records: int = 0
+    change_files: int = 0
+    change_bytes: int = 0
+    change_records: int = 0
+
+    def __add__(self, other: "Replay") -> "Replay":
+        return Replay(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    @property
+    def files(self) -> int:
+        return self.snapshot_files + self.change_files
+
+    @property
+    def bytes(self) -> int:
+        return self.snapshot_bytes + self.change_bytes
+
+
+NOTHING = Replay()
+QUANTITIES = tuple(field.name for field in fields(Replay))
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Seconds of one Spark for a start, and for each unit of `Replay`."""
+
+    start: float
+    stores: float
+    snapshot_files: float
+    snapshot_bytes: float
+    snapshot_records: float
+    change_files: float
+    change_bytes: float
+    change_records: float
+    error: float  # nine of ten restarts took between 1 / (1 + error) and 1 + error times as long
+
+    @property
+    def factor(self) -> float:
+        """Returns what the middle of a range is multiplied with, and divided by, for its ends."""
+        return min(1 + self.error, _WIDEST)
+
+    def times(self, factor: float) -> "Costs":
+        seconds = {name: factor * getattr(self, name) for name in ("start", *QUANTITIES)}
+        return replace(self, **seconds)
+
+    def of(self, work: Replay, latency: float = 0.0) -> float:
+        """Returns the seconds of some work in one slot, without the start."""
+        pairs = zip(astuple(self)[1:-1], astuple(work), strict=True)
+        requests = _PER_STORE * work.stores + _PER_FILE * work.files
+        return float(sum(cost * quantity for cost, quantity in pairs)) + latency * requests
 
 
 class Restart(NamedTuple):

@@ -6,12 +6,13 @@ What a restart reads is counted from names, sizes and proofs; the costs are meas
 restarts (`restart_costs`). Far storage adds the latency of the requests that Spark sends. Pure.
 """
 
-from collections.abc import Iterable
-from dataclasses import astuple, dataclass, fields, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from statemaint.model.chain import Chain
-from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.checkpoint import Checkpoint, Provider, Store
 from statemaint.model.policy import Policy
+from statemaint.model.restart_costs import NOTHING, Costs, Replay, costs_of
 
 RECORD_SIZE = 40.0
 """Stored bytes of a record where nothing has been read that shows them."""
@@ -19,74 +20,9 @@ SLOTS = Policy().restart_slots
 """The stores that a query's executors load at a time, where nobody says it."""
 LONG_CHAIN, LONG_SECONDS = 200, 300
 """A restart that replays more deltas, or takes longer, is long: the alerts' thresholds."""
-_WIDEST = 2**0.5  # a range's ends differ by no more than a factor of two
 _COARSE = 10  # seconds from which tenths say nothing
 _NEAR = ("", "file", "hdfs", "viewfs", "memory")
-_LATENCY = 0.03
-# `HDFSBackedStateStoreProvider` and `RocksDBFileManager`: a store lists its folder, writes its
-# change and renames it; a file is looked up, opened and read.
-_PER_STORE, _PER_FILE, _AT_START = 8, 3, 30
-
-
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """What a restart reads."""
-
-    stores: int = 0
-    snapshot_files: int = 0  # with the files that a zip refers to
-    snapshot_bytes: int = 0
-    snapshot_records: int = 0
-    change_files: int = 0
-    change_bytes: int = 0
-    change_records: int = 0
-
-    def __add__(self, other: "Replay") -> "Replay":
-        return Replay(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
-
-    @property
-    def files(self) -> int:
-        return self.snapshot_files + self.change_files
-
-    @property
-    def bytes(self) -> int:
-        return self.snapshot_bytes + self.change_bytes
-
-    @property
-    def requests(self) -> int:
-        return _PER_STORE * self.stores + _PER_FILE * self.files
-
-
-NOTHING = Replay()
-QUANTITIES = tuple(field.name for field in fields(Replay))
-
-
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """Seconds of one Spark for a start, and for each unit of `Replay`."""
-
-    start: float
-    stores: float
-    snapshot_files: float
-    snapshot_bytes: float
-    snapshot_records: float
-    change_files: float
-    change_bytes: float
-    change_records: float
-    error: float  # nine of ten restarts took between 1 / (1 + error) and 1 + error times as long
-
-    @property
-    def factor(self) -> float:
-        """Returns what the middle of a range is multiplied with, and divided by, for its ends."""
-        return min(1 + self.error, _WIDEST)
-
-    def times(self, factor: float) -> "Costs":
-        seconds = {name: factor * getattr(self, name) for name in ("start", *QUANTITIES)}
-        return replace(self, **seconds)
-
-    def of(self, work: Replay) -> float:
-        """Returns the seconds of some work in one slot, without the start."""
-        pairs = zip(astuple(self)[1:-1], astuple(work), strict=True)
-        return float(sum(cost * quantity for cost, quantity in pairs))
+_LATENCY, _REQUESTS_AT_START = 0.03, 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +59,8 @@ class Load:
 
     def parts(self, costs: Costs, slots: int, latency: float = 0.0) -> tuple[float, float, float]:
         """Returns the start, the largest store, and each slot's share of all stores, in seconds."""
-
-        def takes(work: Replay) -> float:
-            return costs.of(work) + latency * work.requests
-
-        start = costs.start + latency * _AT_START
-        return start, takes(self.largest), takes(self.total) / slots
+        start = costs.start + latency * _REQUESTS_AT_START
+        return start, costs.of(self.largest, latency), costs.of(self.total, latency) / slots
 
     def seconds(self, costs: Costs, slots: int, latency: float = 0.0) -> Seconds:
         """Returns the range of a restart's time; `latency` is that of one request to storage."""
@@ -141,6 +73,64 @@ def _weight(work: Replay) -> tuple[int, int]:
     return work.snapshot_records + work.change_records, work.snapshot_files + work.change_files
 
 
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a forecast rests on besides the files: a query, and the executors that restart it."""
+
+    provider: Provider = Provider.HDFS_BACKED
+    spark: str = "4.3.0"
+    slots: int = SLOTS
+    record: float = RECORD_SIZE  # stored bytes of a record
+    latency: float = 0.0  # seconds of a request to the storage
+    percent: int = 100  # what the query's own restarts take of what the costs say
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, slots: int = SLOTS, percent: int = 100) -> "Forecast":
+        record = record_size(checkpoint.stores) or checkpoint.record_size or RECORD_SIZE
+        latency = latency_of(checkpoint.root)
+        return cls(checkpoint.provider, spark_of(checkpoint), slots, record, latency, percent)
+
+    def costs(self, *, warm: bool = False) -> Costs:
+        return costs_of(self.provider, self.spark, warm=warm).times(self.percent / 100)
+
+    def measured(self, stores: Iterable[Store]) -> "Forecast":
+        """Returns the same with the size of records that the proofs of some stores have."""
+        return replace(self, record=record_size(stores) or self.record)
+
+    def load(self, stores: Iterable[Store], version: int | None) -> Load:
+        return Load.of(self._works(stores, version))
+
+    def least(self, stores: Iterable[Store], version: int | None) -> Load:
+        """Returns what it would read if each of them had a snapshot of that version."""
+        works = self._works(stores, version)
+        return Load.of(after_snapshot(work, self.record) for work in works)
+
+    def _works(self, stores: Iterable[Store], version: int | None) -> Iterator[Replay]:
+        works = (replay_of(store, version, self.record) for store in stores)
+        return (work for work in works if work)
+
+    def seconds(self, load: Load, *, warm: bool = False) -> Seconds:
+        """Returns the time of a restart: in a new process, or `warm`, in one that has run it."""
+        return load.seconds(self.costs(warm=warm), self.slots, self.latency)
+
+    def takes(self, work: Replay) -> float:
+        """Returns the seconds that one slot of a new process needs, without the start."""
+        return self.costs().of(work, self.latency)
+
+    def high_parts(self, load: Load) -> tuple[float, float, float]:
+        """Returns `Load.parts` of a restart in a new process, at the high end of the range."""
+        costs = self.costs()
+        start, largest, share = load.parts(costs, self.slots, self.latency)
+        return start * costs.factor, largest * costs.factor, share * costs.factor
+
+
+NO_FORECAST = Forecast()
+"""Where nothing is known of the query."""
+
+
+# -- what a restart reads
+
+
 def latency_of(root: str) -> float:
     """Returns the seconds of a request to the storage of an address; none where it is near."""
     scheme, separator, _ = root.partition("://")
@@ -149,11 +139,9 @@ def latency_of(root: str) -> float:
 
 def record_size(stores: Iterable[Store]) -> float | None:
     """Returns the stored bytes of a record, by the snapshots that were read back and are there."""
-    size = rows = 0
-    for store in stores:
-        for proof in store.attestations:
-            size += proof.size + sum(part.size for part in proof.parts)
-            rows += proof.rows
+    proofs = [proof for store in stores for proof in store.attestations]
+    size = sum(proof.size + sum(part.size for part in proof.parts) for proof in proofs)
+    rows = sum(proof.rows for proof in proofs)
     return size / rows if rows else None
 
 
@@ -181,10 +169,24 @@ def after_snapshot(work: Replay, record: float) -> Replay:
     """
     if not work.change_files:
         return work
-    rows = max(work.snapshot_records, work.change_records // max(1, work.change_files))
+    rows = max(work.snapshot_records, work.change_records // work.change_files)
     return Replay(1, 1 + (work.snapshot_files > 1), round(rows * record), rows)
 
 
 def spark_of(checkpoint: Checkpoint) -> str:
     """Returns a Spark that may have written a checkpoint: operators have metadata since 4.0."""
     return "4.3.0" if checkpoint.operators else "3.5.9"
+
+
+def load_seconds(store: Store, chain: Chain) -> float:
+    """Returns the seconds that one slot needs to load a chain, by listed sizes alone.
+
+    It is the same in every task of a run, whatever each has read of the size of records.
+    """
+    provider = Provider.ROCKSDB if store.rocks else Provider.HDFS_BACKED
+    return costs_of(provider, NO_FORECAST.spark).of(replay_of_chain(store, chain))
+
+
+def replay_seconds(store: Store, chain: Chain) -> float:
+    """Returns the same of its changes alone: a rank of chains."""
+    return load_seconds(store, replace(chain, base=None))

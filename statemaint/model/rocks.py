@@ -48,9 +48,7 @@ class Rocks:
         return known and not self.counts(file)
 
     def loaded(self, files: Iterable[StateFile]) -> Iterator[StateFile]:
-        for file in files:
-            if isinstance(file, Delta | Snapshot) and self.counts(file):
-                yield file
+        return (it for it in files if isinstance(it, Delta | Snapshot) and self.counts(it))
 
     def sound(self, files: Iterable[StateFile]) -> Iterator[StateFile]:
         """Yields the changelogs that count, and the counting zips that can be loaded."""
@@ -58,8 +56,10 @@ class Rocks:
 
     def versions(self, files: Iterable[StateFile]) -> Versions:
         named = {path: frozenset(numbers.values()) for path, numbers in self.families.items()}
-        versions = Versions.of(files)
-        return replace(versions, named=named, used=self.used, rebuilt=self.rebuilt)
+        return replace(Versions.of(files), named=named, used=self.used, rebuilt=self.rebuilt)
+
+    def parts_of(self, zips: Iterable[str]) -> frozenset[str]:
+        return frozenset(part for path in zips for part in self.parts.get(path, ()))
 
     def with_parts(self, path: str, parts: Mapping[str, int]) -> "Rocks":
         return replace(self, parts={**self.parts, path: parts})

@@ -32,11 +32,11 @@ class Verdict(StrEnum):
     @property
     def rank(self) -> int:
         """Returns how bad it is; 0 for a healthy checkpoint."""
-        return len(Verdict) - 1 - list(Verdict).index(self)
+        return [*reversed(Verdict)].index(self)
 
     @classmethod
     def ranked(cls, rank: float) -> "Verdict":
-        return list(cls)[len(cls) - 1 - int(rank)]
+        return [*reversed(cls)][int(rank)]
 
     @classmethod
     def of(cls, *, unread: bool, blocked: bool, damaged: bool, committed: bool) -> "Verdict":

@@ -11,10 +11,10 @@ from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Provider, Store, asks
 from statemaint.model.files import Snapshot
 from statemaint.model.findings import Finding, damaged
-from statemaint.model.forecast import NO_FORECAST, Forecast
 from statemaint.model.ids import StoreId, UnitId
 from statemaint.model.pins import Pin
 from statemaint.model.policy import Policy
+from statemaint.model.restart_time import NO_FORECAST, Forecast
 from statemaint.model.verdict import Verdict
 from statemaint.plan.reasons import (
     AttestReason,
@@ -176,7 +176,6 @@ class Window:
     forced: frozenset[int] = frozenset()  # the operators whose first batch has to write a zip
     # The seconds of replay from which a chain is due; by its length where they are negative.
     snapshots_from: float = -1.0
-    forecast: Forecast = NO_FORECAST
 
     @property
     def hold(self) -> KeepReason | None:
@@ -290,10 +289,9 @@ class Plan(Displayed):
         for store in (plan.store for plan in self.stores):
             versions = store.versions.loadable(first, last)
             loads.update(version for version in versions if asks(self.counts, store.id, version))
-        return (version for version, count in loads.items() if count == self._needed(version))
-
-    def _needed(self, version: int) -> int:
-        return sum(1 for plan in self.stores if asks(self.counts, plan.store.id, version))
+        ids = [plan.store.id for plan in self.stores]
+        needed = {version: sum(asks(self.counts, id_, version) for id_ in ids) for version in loads}
+        return (version for version, count in loads.items() if count == needed[version])
 
     @property
     def halted(self) -> bool:

@@ -14,9 +14,9 @@ from typing import Protocol
 
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider
-from statemaint.model.forecast import Forecast
 from statemaint.model.policy import Policy
-from statemaint.model.restart_time import NOTHING, Load, Replay
+from statemaint.model.restart_costs import NOTHING, Replay
+from statemaint.model.restart_time import Forecast, Load
 
 _HOUR, _DAY = 3600.0, 86400.0
 _LENGTHS = (5, 10, 30, 100, 300)

@@ -1,6 +1,6 @@
 """The facts about one store before any decision, and the end of deletion in it. Pure."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from statemaint.listing import Entry
@@ -33,11 +33,11 @@ class Facts:
 def gather(
     store: Store, window: Window, *, judgement: Judgement, versions: Versions, floor: int
 ) -> Facts:
-    doubted = frozenset(_doubted(store, judgement))
+    doubted, snapshots, proofs = _doubted(store, judgement), versions.snapshots, store.attestations
+    proved = (it for it in snapshots.values() if any(proof.covers(it.entry) for proof in proofs))
+    low = (snapshots[it] for it in sorted(snapshots) if it <= floor and it not in doubted)
     # If every batch uploads a zip, an executor needs only the newest.
-    held_back = store.rocks is not None and not store.snapshot_per_batch(
-        window.required, window.target
-    )
+    per_batch = store.snapshot_per_batch(window.required, window.target)
     return Facts(
         store=store,
         window=window,
@@ -45,34 +45,23 @@ def gather(
         versions=versions,
         floor=floor,
         stale={suspect.path: suspect for suspect in judgement.stale},
-        proved=frozenset(
-            snapshot.version
-            for snapshot in versions.snapshots.values()
-            if any(proof.covers(snapshot.entry) for proof in store.attestations)
-        ),
+        proved=frozenset(snapshot.version for snapshot in proved),
         doubted=doubted,
-        candidates=tuple(
-            snapshot
-            for version, snapshot in sorted(versions.snapshots.items())
-            if version <= floor and version not in doubted
-        ),
+        candidates=tuple(low),
         replaced=was_replaced(store),
         uploading=executors_upload(store, window),
-        loaded_from=settled(store, window) if held_back else None,
+        loaded_from=None if store.rocks is None or per_batch else settled(store, window),
     )
 
 
-def _doubted(store: Store, judgement: Judgement) -> Iterator[int]:
-    """Yields the versions for which nothing shows whether the log gives their true state.
+def _doubted(store: Store, judgement: Judgement) -> frozenset[int]:
+    """Returns the versions for which nothing shows whether the log gives their true state.
 
     Until the log has moved past them, no snapshot is made of them, and nothing below is deleted.
     """
-    for proof, replaced in doubts_of(store):
-        if proof.files:
-            yield from range(replaced[0].version, proof.version)
-    for suspect in judgement.disputed:
-        if suspect.doubts:
-            yield from range(suspect.doubts[0], suspect.snapshot.version)
+    doubts = ((same[0].version, proof.version) for proof, same in doubts_of(store) if proof.files)
+    disputed = ((it.doubts[0], it.snapshot.version) for it in judgement.disputed if it.doubts)
+    return frozenset(version for span in (*doubts, *disputed) for version in range(*span))
 
 
 # -- the end of deletion

@@ -114,13 +114,19 @@ class StateTraits:
 
 
 def traits_of(facts: Facts, boundary: Boundary, file: Delta | Snapshot) -> StateTraits:
-    return StateTraits(
-        isinstance(file, Snapshot),
-        place_of(facts, boundary, file.version),
-        _standing_of(facts, file),
-        _executors_of(facts, file),
-        facts.window.guard(file.entry),
-    )
+    rocks, snapshot = facts.store.rocks, isinstance(file, Snapshot)
+    standing, executors = Standing.COUNTS, Executors.NONE
+    if file.entry.path in facts.stale:
+        standing = Standing.STALE
+    elif rocks is not None and rocks.is_dead(file) and not facts.replaced:
+        standing = Standing.DEAD
+    # No executor needs a changelog: no zip names one.
+    if snapshot and facts.uploading:
+        executors = Executors.UPLOADING
+    elif snapshot and facts.loaded_from is not None and file.version >= facts.loaded_from:
+        executors = Executors.LOADED
+    place, guard = place_of(facts, boundary, file.version), facts.window.guard(file.entry)
+    return StateTraits(snapshot, place, standing, executors, guard)
 
 
 def state_fate(file: StateTraits) -> Fate:
@@ -159,24 +165,6 @@ def place_of(facts: Facts, boundary: Boundary, version: int) -> VersionPlace:
     return VersionPlace.ABOVE_BASE if version > base else VersionPlace.FLOOR_TO_BASE
 
 
-def _standing_of(facts: Facts, file: Delta | Snapshot) -> Standing:
-    rocks = facts.store.rocks
-    if file.entry.path in facts.stale:
-        return Standing.STALE
-    dead = rocks is not None and rocks.is_dead(file) and not facts.replaced
-    return Standing.DEAD if dead else Standing.COUNTS
-
-
-def _executors_of(facts: Facts, file: Delta | Snapshot) -> Executors:
-    """Returns why an executor may need a file; it never needs a changelog: no zip names one."""
-    if isinstance(file, Delta):
-        return Executors.NONE
-    if facts.uploading:
-        return Executors.UPLOADING
-    loaded = facts.loaded_from is not None and file.version >= facts.loaded_from
-    return Executors.LOADED if loaded else Executors.NONE
-
-
 # -- SST files and archived logs of RocksDB
 
 
@@ -194,8 +182,8 @@ def _shared_fates(facts: Facts, fates: Fates, writes: Collection[WriteSnapshot])
     rocks = facts.store.rocks
     if rocks is None:  # no snapshot of such a store shares a file
         return dict.fromkeys((file.entry for file in files), KeepReason.UNKNOWN)
-    snapshots = (file.entry for file in facts.store.files if isinstance(file, Snapshot))
-    refers = references(rocks, {entry.path: fates[entry] for entry in snapshots}, writes)
+    snapshots = {file.entry.path: fates[file.entry] for file in facts.store.snapshots}
+    refers = references(rocks, snapshots, writes)
     return {file.entry: _of_shared(facts, file, refers) for file in files}
 
 
@@ -223,14 +211,10 @@ def references(
     below = [path for path, fate in snapshots.items() if fate is DeleteReason.BELOW_BASE]
     bases = [write.chain.base.entry.path for write in writes if write.reuse and write.chain.base]
     return References(
-        kept=_parts(rocks, (*kept, *bases)),
-        below_base=_parts(rocks, below),
+        kept=rocks.parts_of((*kept, *bases)),
+        below_base=rocks.parts_of(below),
         unreadable=bool(rocks.unreadable & set(kept)),
     )
-
-
-def _parts(rocks: Rocks, zips: Iterable[str]) -> frozenset[str]:
-    return frozenset(part for path in zips for part in rocks.parts.get(path, ()))
 
 
 # -- the deletions of a run
@@ -262,14 +246,12 @@ def clearances(
     its checksums, up to the last that has the name of a new one. A stale snapshot hides those below
     it: if it alone were deleted, a restart would begin with one of them.
     """
-    left = tuple(
-        Delete(facts.store.id, side.version, side.entry, DeleteReason.STALE_SIDE)
-        for write in writes
-        for side in checksums_left_of(facts, write.version)
-    )
+    sides = (side for write in writes for side in checksums_left_of(facts, write.version))
+    reason, id_ = DeleteReason.STALE_SIDE, facts.store.id
+    left = tuple(Delete(id_, side.version, side.entry, reason) for side in sides)
     last = max((write.version for write in writes if write.path in facts.stale), default=0)
-    sides = (file for file in facts.store.files if isinstance(file, ChecksumFile) and last)
-    owners = {side.entry.path: side.owner for side in sides}
+    checksums = (file for file in facts.store.files if isinstance(file, ChecksumFile) and last)
+    owners = {side.entry.path: side.owner for side in checksums}
     stale = (delete for delete in deletes if owners.get(delete.path, delete.path) in facts.stale)
     return left + tuple(delete for delete in stale if delete.version <= last)
 

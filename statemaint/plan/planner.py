@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import pairwise
+from statistics import median
 
 from statemaint.errors import ConfigError
 from statemaint.listing import Entry
-from statemaint.model.cadence import silent_after
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.pins import Pin
@@ -14,9 +15,9 @@ from statemaint.plan.actions import Delete, Kept, Plan, Request, StorePlan, Wind
 from statemaint.plan.findings.health import diagnose
 from statemaint.plan.findings.restart import verdict_by_names
 from statemaint.plan.reasons import DeleteReason, KeepReason
-from statemaint.plan.restart_limit import forecast_of, snapshots_from
+from statemaint.plan.snapshots import forecast_of, snapshots_from
 from statemaint.plan.staleness import judge
-from statemaint.plan.store import decide, decide_old, halt, is_old
+from statemaint.plan.store import decide, decide_old, halt
 from statemaint.plan.withheld import long_waits
 
 _STATE = "spark.sql.streaming.stateStore"
@@ -28,6 +29,7 @@ MOST_SKEW = 300.0
 # changelog names all versions since its executor's last snapshot, and Spark fails once the header
 # exceeds 65,535 bytes, at some 860 versions.
 _NEVER, _MOST_WITH_IDS = 1_000_000, 500
+_HOUR, _DAY, _TIMES = 3600.0, 86_400.0, 3
 
 
 def plan(
@@ -51,8 +53,7 @@ def plan(
     scope = request or Request()
     stores = _requested(checkpoint, scope)
     skewed = tuple(_skewed(stores, now if seen is None else seen, skew))
-    pins = tuple(pin for pin in checkpoint.pins if pin.holds(now))
-    checkpoint = replace(checkpoint, pins=pins)
+    checkpoint = replace(checkpoint, pins=tuple(pin for pin in checkpoint.pins if pin.holds(now)))
     window = _window(checkpoint, policy, now, scope, skewed=bool(skewed))
     decided = _store_plans(checkpoint, stores, window)
     waits = long_waits(withheld for store in decided for withheld in store.withheld)
@@ -72,12 +73,12 @@ def plan(
         now=now,
         request=scope,
         unclassified=tuple(
-            Kept(entry, KeepReason.NOT_STATE) for entry in sorted(checkpoint.unclassified)
+            Kept(it, KeepReason.NOT_STATE) for it in sorted(checkpoint.unclassified)
         ),
         commit=checkpoint.commit,
         silent_after=silent_after(checkpoint.commit_times.values()),
         counts=checkpoint.counts,
-        pins=pins,
+        pins=checkpoint.pins,
         verdict=verdict_by_names(checkpoint, (*checkpoint.findings, *of_stores)),
         forecast=forecast_of(checkpoint, policy),
         snapshots_from=window.snapshots_from if window and policy.restart_within else None,
@@ -87,10 +88,9 @@ def plan(
 def _requested(checkpoint: Checkpoint, request: Request) -> tuple[Store, ...]:
     stores = [store for store in checkpoint.stores if request.covers(store.id)]
     if (checkpoint.stores or checkpoint.left_out) and not stores:
-        raise ConfigError(
-            f"{checkpoint.root}: no store matches the operators {sorted(request.operators)}, "
-            f"partitions {sorted(request.partitions)}, stores {sorted(request.stores)}"
-        )
+        parts = f"partitions {sorted(request.partitions)}, stores {sorted(request.stores)}"
+        operators = sorted(request.operators)
+        raise ConfigError(f"{checkpoint.root}: no store matches the operators {operators}, {parts}")
     return tuple(sorted(stores, key=lambda store: store.id))
 
 
@@ -108,10 +108,8 @@ def _window(
         return None
     target = newest if request.target is None else request.target
     if not 1 <= target <= newest:
-        raise ConfigError(
-            f"{checkpoint.root}: version {target} cannot be the target, the committed "
-            f"versions end at {newest}"
-        )
+        why = f"cannot be the target, the committed versions end at {newest}"
+        raise ConfigError(f"{checkpoint.root}: version {target} {why}")
     cut = request.snapshots_from
     if cut is None:
         stores = (store for store in checkpoint.stores if request.covers(store.id))
@@ -127,24 +125,37 @@ def _window(
         skewed=skewed,
         forced=frozenset(operator.id for operator in checkpoint.operators if operator.has_families),
         snapshots_from=cut,
-        forecast=forecast_of(checkpoint, policy),
     )
+
+
+def silent_after(times: Iterable[float | None]) -> float:
+    """Returns the age of the newest commit, in seconds, from which the query may have stopped.
+
+    That is three times the longest pause between commits, or a day if commits are usually closer;
+    but never less than an hour, nor than one and a half times a pause that it has made twice. An
+    `AvailableNow` query commits several batches, and then pauses. Equal times are those of a copy.
+    """
+    ordered = sorted({time for time in times if time is not None})
+    pauses = sorted(later - earlier for earlier, later in pairwise(ordered))
+    if not pauses:
+        return _DAY
+    usual, made_twice = max(_DAY, _TIMES * median(pauses)), pauses[-2] if pauses[1:] else 0.0
+    return max(_HOUR, 1.5 * made_twice, min(_TIMES * pauses[-1], usual))
 
 
 def _foreign(checkpoint: Checkpoint) -> Iterator[Finding]:
     """Yields the finding that executors still write snapshots (S9)."""
     stores, by_repartition = checkpoint.stores, checkpoint.repartitioned
     snapshots = (file for store in stores for file in store.foreign if not store.is_forced(file))
-    theirs = [snapshot for snapshot in snapshots if snapshot.version not in by_repartition]
+    theirs = [(it.version, it.entry.path) for it in snapshots if it.version not in by_repartition]
     if theirs:
-        newest = max(theirs, key=lambda snapshot: (snapshot.version, snapshot.entry.path))
+        _, newest = max(theirs)
         with_ids = any(store.rocks and store.rocks.ids for store in stores)
         rarely = _MOST_WITH_IDS if with_ids else _NEVER
         detail = (
-            f"{newest.entry.path} and {len(theirs) - 1} more snapshots were written by executors: "
-            f"their maintenance runs as well. Set {_STATE}.minDeltasForSnapshot to "
-            f"{rarely} for the query and leave its maintenanceInterval as it is; from "
-            "Spark 4.2 on also set "
+            f"{newest} and {len(theirs) - 1} more snapshots were written by executors: their "
+            f"maintenance runs as well. Set {_STATE}.minDeltasForSnapshot to {rarely} for the "
+            "query and leave its maintenanceInterval as it is; from Spark 4.2 on also set "
             f"{_STATE}.forceSnapshotUploadOnLag=false, and only then "
             f"{_STATE}.coordinatorReportSnapshotUploadLag=false"
         )
@@ -159,15 +170,10 @@ def _skewed(stores: tuple[Store, ...], now: float, skew: float) -> Iterator[Find
         yield Finding(FindingCode.CLOCK_SKEW, detail)
         return
     entries = (file.entry for store in stores for file in store.files)
-    ahead = [
-        entry
-        for entry in entries
-        if entry.modified is not None and entry.modified > now + MOST_SKEW
-    ]
-    if ahead:
-        latest = max(ahead, key=lambda entry: (entry.modified or 0.0, entry.path))
-        seconds = (latest.modified or 0.0) - now
-        detail = f"{latest.path} is stamped {seconds:.0f} seconds in the future, {rest}"
+    times = ((entry.modified, entry.path) for entry in entries if entry.modified is not None)
+    stamp, path = max(times, default=(now, ""))
+    if stamp > now + MOST_SKEW:
+        detail = f"{path} is stamped {stamp - now:.0f} seconds in the future, {rest}"
         yield Finding(FindingCode.CLOCK_SKEW, detail)
 
 
@@ -181,7 +187,7 @@ def _store_plans(
         findings = diagnose(store, checkpoint)
         if window is None or halted:
             plans.append(halt(store, findings, window))
-        elif is_old(store, checkpoint, window):
+        elif not checkpoint.asks(store.id, window.target):
             plans.append(decide_old(store, checkpoint, window, findings))
         else:
             plans.append(decide(store, window, findings, judge(store, checkpoint)))
@@ -190,12 +196,8 @@ def _store_plans(
 
 def _bounded(stores: tuple[StorePlan, ...], most: int) -> tuple[StorePlan, ...]:
     """Returns the plans with at most `most` deletions, the oldest versions first (S12)."""
-    deletes = [
-        action
-        for store in stores
-        for action in store.actions
-        if isinstance(action, Delete) and action.reason not in _FIRST
-    ]
+    actions = (action for store in stores for action in store.actions)
+    deletes = [it for it in actions if isinstance(it, Delete) and it.reason not in _FIRST]
     # Shared files wait for all snapshots: a snapshot that waits may be the last to refer to one.
     # The stores are in order, and a sort by version alone keeps that order.
     deletes.sort(key=lambda delete: (delete.version == 0, delete.version))
@@ -203,10 +205,8 @@ def _bounded(stores: tuple[StorePlan, ...], most: int) -> tuple[StorePlan, ...]:
     return tuple(_postponed(store, later) for store in stores) if later else stores
 
 
-def _postponed(store: StorePlan, later: set[Entry]) -> StorePlan:
-    waits = [it.entry for it in store.actions if isinstance(it, Delete) and it.entry in later]
-    actions = tuple(
-        it for it in store.actions if not (isinstance(it, Delete) and it.entry in later)
-    )
+def _postponed(store: StorePlan, late: set[Entry]) -> StorePlan:
+    waits = [it.entry for it in store.actions if isinstance(it, Delete) and it.entry in late]
+    actions = tuple(it for it in store.actions if not (isinstance(it, Delete) and it.entry in late))
     kept = (Kept(entry, KeepReason.LIMIT) for entry in sorted(waits))
     return replace(store, actions=actions, kept=(*store.kept, *kept))

@@ -1,13 +1,12 @@
 """The signs that a rewound query has written a log again, by the times of its files. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from statemaint.listing import Entry
 from statemaint.model.chain import Versions
-from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.checkpoint import Checkpoint, Store, is_later
 from statemaint.model.files import Delta, Snapshot
 from statemaint.model.ids import batch_of
 from statemaint.model.proof import Attestation, Outdated
@@ -20,22 +19,17 @@ def earlier_than_their_log(store: Store, target: int) -> Iterator[tuple[Snapshot
     the earlier snapshot; a copy may give them any times.
     """
     with_proof = {it.path for it in store.attestations} | {it.path for it in store.outdated}
-    files = {file.entry.path for file in store.files if isinstance(file, Snapshot)}
-    if files <= with_proof:
+    if {file.entry.path for file in store.snapshots} <= with_proof:
         return  # the usual case, checked first because sorting out all files takes longer
     versions = store.versions
     youngest: Delta | None = None
     for version in sorted(versions.all):
         delta, snapshot = versions.deltas.get(version), versions.snapshots.get(version)
-        if delta and (youngest is None or _later(delta.entry.modified, youngest.entry.modified)):
+        if delta and (youngest is None or is_later(delta.entry.modified, youngest.entry.modified)):
             youngest = delta
-        if (
-            snapshot
-            and youngest
-            and version <= target
-            and snapshot.entry.path not in with_proof
-            and _later(youngest.entry.modified, snapshot.entry.modified)
-        ):
+        if not (snapshot and youngest) or version > target or snapshot.entry.path in with_proof:
+            continue
+        if is_later(youngest.entry.modified, snapshot.entry.modified):
             yield snapshot, youngest
 
 
@@ -64,7 +58,7 @@ def loose(store: Store, checkpoint: Checkpoint, target: int) -> Iterator[Loose]:
     not reach the beginning of the log, directly or through the proof of the snapshot that it began
     with, and the snapshot is not younger than everything below it.
     """
-    listed = {file.entry.path: file.entry for file in store.files if isinstance(file, Snapshot)}
+    listed = {file.entry.path: file.entry for file in store.snapshots}
     grounded, versions = set[str](), set[int]()
     for proof in sorted(store.attestations, key=lambda proof: proof.version):
         entry = listed.get(proof.path)
@@ -95,10 +89,8 @@ def written_below(
         rewritten = {delta.entry.path for delta in candidate.again}
         # An input that was written after its snapshot may be named as it is listed now, if it has
         # its former bytes: its time shows nothing.
-        inputs = (
-            record._replace(modified=None) if record.path in rewritten else record
-            for record in candidate.proof.inputs
-        )
+        named = candidate.proof.inputs
+        inputs = (it._replace(modified=None) if it.path in rewritten else it for it in named)
         outdated = Outdated(replace(candidate.proof, inputs=tuple(inputs)), candidate.unnamed)
         if written_by_query(outdated, store.versions, checkpoint, target):
             yield outdated
@@ -116,9 +108,7 @@ def contestable(found: Iterable[Loose], store: Store) -> Iterator[tuple[Snapshot
             yield suspect.snapshot, suspect.again[0]
 
 
-def _is_grounded(
-    proof: Attestation, entry: Entry, store: Store, grounded: AbstractSet[str]
-) -> bool:
+def _is_grounded(proof: Attestation, entry: Entry, store: Store, grounded: set[str]) -> bool:
     """Returns whether no file below those that a proof names can have changed its snapshot."""
     if proof.inputs and (proof.start == 0 or any(file.path in grounded for file in proof.inputs)):
         return True
@@ -127,13 +117,13 @@ def _is_grounded(
 
 def _any_later(store: Store, version: int, modified: float | None) -> bool:
     deltas = (file for file in store.files if isinstance(file, Delta) and file.version <= version)
-    return any(_later(delta.entry.modified, modified) for delta in deltas)
+    return any(is_later(delta.entry.modified, modified) for delta in deltas)
 
 
 def _rewritten(versions: Versions, snapshot: Snapshot) -> Iterator[Delta]:
     below = [number for number in versions.deltas if number <= snapshot.version]
     downward = (versions.deltas[number] for number in sorted(below, reverse=True))
-    return takewhile(lambda it: _later(it.entry.modified, snapshot.entry.modified), downward)
+    return takewhile(lambda it: is_later(it.entry.modified, snapshot.entry.modified), downward)
 
 
 def written_by_query(
@@ -151,10 +141,8 @@ def written_by_query(
     """
     listed = {delta.entry.path: delta for delta in versions.deltas.values()}
     inputs = [(listed[it.path], it.modified) for it in outdated.proof.inputs if it.path in listed]
-    named = {it.path for it in outdated.proof.inputs}
-    new = [
-        listed[it.path] for it in outdated.replaced if it.path not in named and it.path in listed
-    ]
+    others = listed.keys() - {it.path for it in outdated.proof.inputs}
+    new = [listed[it.path] for it in outdated.replaced if it.path in others]
     again = [*new, *(delta for delta, modified in inputs if delta.entry.modified != modified)]
     again.sort(key=lambda delta: delta.version)
     if not again or any(d.version >= again[0].version and d not in again for d, _ in inputs):
@@ -164,7 +152,7 @@ def written_by_query(
     begun = versions.snapshots[outdated.version].entry.modified if begun is None else begun
     written = (*again, after) if after else again
     times = [begun, *(delta.entry.modified for delta in written)]
-    if not ascending(times) or not _later(again[0].entry.modified, begun):
+    if not ascending(times) or not is_later(again[0].entry.modified, begun):
         return False
     commits = checkpoint.commit_times
     kept = [delta for delta in again if batch_of(delta.version) in commits]
@@ -183,8 +171,4 @@ def _committed(delta: Delta, commits: Mapping[int, float | None], begun: float |
     committed, written = commits[batch_of(delta.version)], delta.entry.modified
     if committed is None or written is None:
         return False
-    return committed >= written and _later(committed, begun)
-
-
-def _later(one: float | None, other: float | None) -> bool:
-    return one is not None and other is not None and one > other
+    return committed >= written and is_later(committed, begun)

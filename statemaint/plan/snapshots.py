@@ -1,23 +1,28 @@
 """The snapshots that a run writes into a store, and those that it compares with the log. Pure."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import count
 
 from statemaint.model.chain import Chain, Versions, lone_checksum_files
-from statemaint.model.checkpoint import Store
+from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import ChecksumFile, Snapshot, spark_checksums
-from statemaint.model.forecast import load_seconds, replay_seconds
+from statemaint.model.policy import Policy
+from statemaint.model.restart_time import (
+    Forecast,
+    Load,
+    after_snapshot,
+    load_seconds,
+    replay_of_chain,
+    replay_seconds,
+)
 from statemaint.plan.actions import Attest, Wait, Window, Withheld, WriteSnapshot
 from statemaint.plan.facts import Boundary, Facts
 from statemaint.plan.reasons import AttestReason, KeepReason, SnapshotReason, WithheldReason
 from statemaint.plan.sst_files import may_share, overtakes, quiet_from
 
-_REASONS = {True: SnapshotReason.CHAIN_TOO_LONG, False: SnapshotReason.RESTART_TOO_LONG}
-_HOLDS = {
-    KeepReason.CLOCK_SKEW: WithheldReason.CLOCK_SKEW,
-    KeepReason.VERIFY_OFF: WithheldReason.VERIFY_OFF,
-}
+BY_LENGTH, NEVER = -1.0, 1e18  # values of `snapshots_from`
+_WELL_BELOW = 0.75
 
 
 def due(
@@ -30,14 +35,13 @@ def due(
     """
     chain = versions.chain(window.target)
     if isinstance(chain, Chain) and _is_long(store, window, chain):
-        yield _REASONS[window.snapshots_from < 0], chain
+        limited = window.snapshots_from >= 0
+        yield SnapshotReason.RESTART_TOO_LONG if limited else SnapshotReason.CHAIN_TOO_LONG, chain
     elif isinstance(chain, Chain) and chain.deltas and window.force_snapshot:
         yield SnapshotReason.FORCED, chain
-    if not window.policy.rebase or floor == window.target:
-        return
-    chain = versions.chain(floor)
-    if isinstance(chain, Chain) and _is_long(store, window, chain, floor=True):
-        yield SnapshotReason.REBASE, chain
+    rebased = versions.chain(floor) if window.policy.rebase and floor != window.target else None
+    if isinstance(rebased, Chain) and _is_long(store, window, rebased, floor=True):
+        yield SnapshotReason.REBASE, rebased
 
 
 def snapshots_due(facts: Facts) -> Iterator[WriteSnapshot | Withheld]:
@@ -92,7 +96,7 @@ def _taken(facts: Facts, path: str) -> WithheldReason | None:
         return None
     if path not in facts.stale:
         return WithheldReason.NAME_TAKEN
-    return _HOLDS[hold] if hold else None
+    return WithheldReason(hold.value) if hold else None
 
 
 def _condemned(facts: Facts, version: int) -> Wait | None:
@@ -106,7 +110,7 @@ def _condemned(facts: Facts, version: int) -> Wait | None:
             old = None if written is None else written + facts.window.policy.orphan_age
             return Wait(WithheldReason.YOUNG_CHECKSUM, time=old)
         if guard:
-            return Wait(_HOLDS[guard])
+            return Wait(WithheldReason(guard.value))
     return None
 
 
@@ -144,6 +148,45 @@ def written(
         id=store.rocks.id_at(chain.version) if store.rocks else None,
         families=families,
     )
+
+
+# -- the snapshots that keep a restart within the policy's limit (`restart_within`)
+
+
+def forecast_of(checkpoint: Checkpoint, policy: Policy) -> Forecast:
+    return Forecast.of(checkpoint, policy.restart_slots, policy.restart_percent)
+
+
+def snapshots_from(
+    checkpoint: Checkpoint, stores: Iterable[Store], policy: Policy, target: int
+) -> float:
+    """Returns the seconds of replay from which a chain is due for a snapshot.
+
+    Nothing is due while the forecast is within the limit. When it passes it, the chains that take
+    longest are due, until the forecast is well below: the next runs then have nothing to write. A
+    limit that no snapshot can keep leaves the decision to the length of each chain.
+    """
+    limit, forecast = policy.restart_within, forecast_of(checkpoint, policy)
+    if limit is None:
+        return BY_LENGTH
+    chains = ((store, store.versions.chain(target)) for store in stores)
+    found = [(store, chain) for store, chain in chains if isinstance(chain, Chain)]
+    works = [replay_of_chain(store, chain, forecast.record) for store, chain in found]
+    if forecast.seconds(Load.of(works)).high <= limit:
+        return NEVER
+    least = [after_snapshot(work, forecast.record) for work in works]
+    if forecast.seconds(Load.of(least)).high > limit:
+        return BY_LENGTH
+    replays = [replay_seconds(store, chain) for store, chain in found]
+    slowest = sorted(range(len(found)), key=lambda number: -replays[number])
+    # Some of many, from the first to the last: to try each would take their square.
+    for number in slowest[:: max(1, len(slowest) // 50)]:
+        cut = replays[number]
+        trial = zip(works, least, replays, strict=True)
+        left = (after if replay >= cut else work for work, after, replay in trial)
+        if forecast.seconds(Load.of(left)).high <= _WELL_BELOW * limit:
+            return cut
+    return min((replay for replay in replays if replay), default=NEVER)
 
 
 # -- the comparisons of snapshots with the log before a store relies on them (S6)

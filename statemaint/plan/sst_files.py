@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
-from statemaint.model.files import Snapshot
 from statemaint.model.rocks import Uploads, oldest_kept
 from statemaint.plan.actions import Window
 from statemaint.plan.uploads import observed
@@ -90,8 +89,7 @@ def may_share(store: Store, chain: Chain) -> bool:
     So 60.zip may name SST files of 50.zip, the newest when it is written, and of no other. Mirrors
     `RocksDBFileManager.deleteOldVersions`.
     """
-    zips = (file.version for file in store.files if isinstance(file, Snapshot))
-    newest = max(zips, default=0)
+    newest = max((zip_.version for zip_ in store.snapshots), default=0)
     return store.rocks is not None and chain.base is not None and chain.start == newest
 
 
@@ -134,21 +132,19 @@ def overtakes(store: Store, version: int, window: Window) -> bool:
     newest = window.newest
     if store.rocks is None or store.snapshot_per_batch(window.required, newest):
         return False
-    versions = frozenset(file.version for file in store.files if isinstance(file, Snapshot))
+    versions = frozenset(zip_.version for zip_ in store.snapshots)
     theirs = frozenset(file.version for file in store.theirs)
     zips, quiet = _Zips(versions, theirs, newest - window.required), _quiet(observed(store))
     if not theirs or newest - max(theirs) >= quiet:
         return False
     planned = versions | {version, window.target, newest}  # the last two may also get a zip
+    if _is_lowest(zips, version) or oldest_kept(planned, max(planned), zips.retained) > zips.kept:
+        return True
     # A zip that the first batch has to write shows no habit.
     habit = theirs - {1} if store.id.operator in window.forced else theirs
-    return (
-        _is_lowest(zips, version)
-        or oldest_kept(planned, max(planned), zips.retained) > zips.kept
-        or any(
-            _takes_the_place(zips, version, now, {it for it in habit if it > now - quiet})
-            for now in range(newest, newest + _LEAST_QUIET)
-        )
+    return any(
+        _takes_the_place(zips, version, now, {it for it in habit if it > now - quiet})
+        for now in range(newest, newest + _LEAST_QUIET)
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from statemaint.model.chain import Chain, Versions
 from statemaint.model.checkpoint import Checkpoint, Store
-from statemaint.model.files import ChecksumFile, Delta, Snapshot
+from statemaint.model.files import Delta, Snapshot, owner_of
 from statemaint.model.proof import Attestation, Outdated
 from statemaint.plan.rewinds import (
     contestable,
@@ -60,11 +60,7 @@ class Judgement:
 
     def without_stale(self, store: Store) -> Store:
         stale = {suspect.path for suspect in self.stale}
-        kept = (
-            file
-            for file in store.files
-            if (file.owner if isinstance(file, ChecksumFile) else file.entry.path) not in stale
-        )
+        kept = (it for it in store.files if owner_of(it) not in stale)
         return replace(store, files=tuple(kept)) if stale else store
 
 
@@ -112,14 +108,9 @@ class _Judge:
 
     def judged(self) -> Judgement:
         """Returns the judgement; the lowest versions come first, as others may start from them."""
-        snapshots = self._versions.snapshots
-        outdated = {
-            proof.version: proof
-            for proof in self._outdated
-            if proof.version <= self._target
-            and proof.version in snapshots
-            and snapshots[proof.version].entry.path == proof.path
-        }
+        paths = {it.version: it.entry.path for it in self._versions.snapshots.values()}
+        committed = (proof for proof in self._outdated if proof.version <= self._target)
+        outdated = {it.version: it for it in committed if paths.get(it.version) == it.path}
         for version in sorted({*outdated, *self._early}):
             if version in outdated:
                 self._judge(outdated[version])
@@ -241,7 +232,6 @@ def doubts_of(store: Store) -> Iterator[tuple[Attestation, tuple[Delta, ...]]]:
 
 
 def was_replaced(store: Store) -> bool:
-    """Returns whether a file of the log was replaced since it was compared."""
     proofs = (*store.outdated, *store.former)
     return any(proof.replaced for proof in proofs) or any(True for _ in doubts_of(store))
 

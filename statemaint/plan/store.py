@@ -105,22 +105,23 @@ def _in_order(
 # -- a partition that a repartition has left behind
 
 
-def is_old(store: Store, checkpoint: Checkpoint, window: Window) -> bool:
-    """Returns whether the newest batch no longer has a partition that earlier batches had."""
-    return not checkpoint.asks(store.id, window.target)
-
-
 def decide_old(
     store: Store, checkpoint: Checkpoint, window: Window, findings: tuple[Finding, ...]
 ) -> StorePlan:
-    """Returns the plan of such a partition, which is kept whole while a restart may need it.
+    """Returns the plan of a partition that the newest batch no longer has.
 
-    No restart needs it once no batch in the commit log has the partition and its newest version is
-    below the floor.
+    It is kept whole while a restart may need it: until no batch in the commit log has the partition
+    and its newest version is below the floor.
     """
     if damaged(findings):
         return halt(store, findings)
-    keeps = _kept_for(store, checkpoint, window)
+    requested = any(checkpoint.asks(store.id, version_of(batch)) for batch in checkpoint.batches)
+    newest = max(store.versions.all, default=0)
+    keeps = None
+    if window.skewed:
+        keeps = KeepReason.CLOCK_SKEW
+    elif requested or newest >= window.floor or not window.policy.verify:
+        keeps = KeepReason.OLD_PARTITION
     deletes, kept = [], []
     for file in store.files:
         if isinstance(file, UnknownFile):
@@ -135,12 +136,3 @@ def decide_old(
     due_here = _waiting(store, window, WithheldReason.OLD_PARTITION)
     waiting = tuple(it for it in due_here if checkpoint.asks(store.id, it.version))
     return StorePlan(store, None, actions, tuple(kept), findings, waiting)
-
-
-def _kept_for(store: Store, checkpoint: Checkpoint, window: Window) -> KeepReason | None:
-    if window.skewed:
-        return KeepReason.CLOCK_SKEW
-    newest = max(store.versions.all, default=0)
-    requested = any(checkpoint.asks(store.id, version_of(batch)) for batch in checkpoint.batches)
-    needed = requested or newest >= window.floor or not window.policy.verify
-    return KeepReason.OLD_PARTITION if needed else None

@@ -6,7 +6,7 @@ gaps between its snapshots do, as long as both ends of a gap exist, so uploads a
 are first seen.
 """
 
-from itertools import chain, pairwise
+from itertools import pairwise
 
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Delta, Snapshot, SstFile
@@ -64,10 +64,9 @@ def _loaded_ours(store: Store, file: Snapshot, since: int) -> int:
 
 
 def _shared_with_ours(store: Store, rocks: Rocks, file: Snapshot, since: int) -> frozenset[str]:
-    newer, parts = range(since + 1, file.version), rocks.parts
-    zips = (it.entry.path for it in store.files if isinstance(it, Snapshot) and it.version in newer)
-    ours = (parts.get(path, ()) for path in zips if path in rocks.ours)
-    return frozenset(parts.get(file.entry.path, ())).intersection(chain.from_iterable(ours))
+    zips = (it.entry.path for it in store.snapshots if since < it.version < file.version)
+    ours = (path for path in zips if path in rocks.ours)
+    return rocks.parts_of([file.entry.path]) & rocks.parts_of(ours)
 
 
 def _written_by(store: Store, file: Snapshot, time: float) -> int:

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from statemaint.model.checkpoint import Store
 from statemaint.model.findings import Finding
-from statemaint.model.forecast import Forecast
 from statemaint.model.ids import UnitId
-from statemaint.model.restart_time import Replay, replay_of
+from statemaint.model.restart_costs import Replay
+from statemaint.model.restart_time import Forecast, replay_of
 from statemaint.model.verdict import Verdict
 from statemaint.plan.actions import Plan
 from statemaint.report.outcome import StoreOutcome, StoreReport, summarize

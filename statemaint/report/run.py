@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.findings import OF_STORAGE, Finding, FindingCode
-from statemaint.model.forecast import Forecast
+from statemaint.model.restart_time import Forecast
 from statemaint.model.verdict import Verdict, worst
 from statemaint.plan.actions import Plan, Withheld
 from statemaint.plan.reasons import WithheldReason

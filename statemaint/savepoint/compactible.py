@@ -46,7 +46,7 @@ def source_log_of(
     `first` is the entry that the batch before ended with, -1 if it had not read the source; `last`
     the one that the batch ended with. `source` is the name of the source's folder.
     """
-    log = SourceLog.listed(storage, source)
+    log = SourceLog.listed(storage, f"sources/{source}")
     compacts = _compacts(log)
     interval = _interval(compacts, last)
     base = max((number for number in compacts if number <= last), default=-1)
@@ -114,7 +114,7 @@ def add_to_sink_log(sink: Storage, batch: int) -> None:
     """
     if not lacks_batch(sink, batch):
         return
-    log = SourceLog.listed_in(sink, _SINK_LOG)
+    log = SourceLog.listed(sink, _SINK_LOG)
     name, content = str(batch), iter([_NO_LINES])
     if (batch + 1) % (interval := _interval_of_sink(_compacts(log))) == 0:
         before = range(max(batch - interval, 0), batch)
@@ -126,7 +126,7 @@ def add_to_sink_log(sink: Storage, batch: int) -> None:
 
 def lacks_batch(sink: Storage, batch: int) -> bool:
     """Returns whether `add_to_sink_log` adds a batch; raises its `ConfigError`."""
-    newest = max(SourceLog.listed_in(sink, _SINK_LOG).entries, default=None)
+    newest = max(SourceLog.listed(sink, _SINK_LOG).entries, default=None)
     if newest not in (batch, batch - 1):
         found = "no entries" if newest is None else f"{newest} as its newest entry"
         text = f"{_SINK_LOG} has {found}, where batch {batch} follows batch {batch - 1}"

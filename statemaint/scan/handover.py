@@ -50,9 +50,7 @@ class Handover:
             "counts": list(self.counts.items()),
             "commit": _row(self.commit) if self.commit else None,
         }
-        contents = [
-            [*_row(entry), b64encode(content).decode()] for entry, content in self.contents.items()
-        ]
+        contents = [[*_row(it), b64encode(of).decode()] for it, of in self.contents.items()]
         packed = _packed({**fields, "contents": contents})
         return packed if len(packed) <= _MOST_BYTES else _packed({**fields, "contents": []})
 

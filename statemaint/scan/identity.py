@@ -87,7 +87,7 @@ def holding_pins(storage: Storage, now: float) -> tuple[Pin, ...]:
         return ()
 
 
-def unreadable_pins(pins: Iterable[Pin]) -> Iterator[Finding]:
+def pin_findings(pins: Iterable[Pin]) -> Iterator[Finding]:
     for pin in pins:
         if pin.batch is None:
             detail = (

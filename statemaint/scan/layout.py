@@ -64,19 +64,13 @@ _KNOWN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The listing of `state/`, sorted by kind and store, for the names of one provider.
-
-    Attributes:
-        schemas: the schema file of each operator's store, which is under partition 0.
-        families: the schema files of each store with column families, as if in partition 0.
-        unclassified: all other files, each with a flag: Spark writes such a file there, or may have
-            written it, as far as the provider is unknown.
-    """
+    """The listing of `state/`, sorted by kind and store, for the names of one provider."""
 
     stores: Mapping[StoreId, tuple[StateFile, ...]]
     operators: Mapping[int, Entry]
-    schemas: Mapping[StoreId, Entry]
-    families: Mapping[StoreId, tuple[Entry, ...]]
+    schemas: Mapping[StoreId, Entry]  # of each operator's stores, under partition 0
+    families: Mapping[StoreId, tuple[Entry, ...]]  # schemas of column families, as if there
+    # All other files, and whether Spark writes such a file, or may if the provider is unknown.
     unclassified: tuple[tuple[Entry, bool], ...]
     provider: Provider
 
@@ -85,8 +79,7 @@ class Layout:
 
     def without(self, operators: Collection[int]) -> "Layout":
         stores = self.stores.items()
-        kept = {store: files for store, files in stores if store.operator not in operators}
-        return replace(self, stores=kept)
+        return replace(self, stores={it: of for it, of in stores if it.operator not in operators})
 
 
 def sort_out(entries: Iterable[Entry], provider: Provider = Provider.HDFS_BACKED) -> Layout:
@@ -111,14 +104,8 @@ def sort_out(entries: Iterable[Entry], provider: Provider = Provider.HDFS_BACKED
             families[StoreId(int(match[1]), 0, match[2])] += (entry,)
         by_spark = provider is Provider.UNKNOWN or _KNOWN.fullmatch(entry.path) is not None
         rest.append((entry, by_spark))
-    return Layout(
-        {key: tuple(files) for key, files in stores.items()},
-        operators,
-        schemas,
-        families,
-        tuple(rest),
-        provider,
-    )
+    classified = {key: tuple(files) for key, files in stores.items()}
+    return Layout(classified, operators, schemas, families, tuple(rest), provider)
 
 
 def _written_by(operator: Entry) -> int:
@@ -140,22 +127,18 @@ def _classified(entry: Entry, folder: str | None, provider: Provider) -> StateFi
     if provider is not Provider.ROCKSDB:
         return HDFS_NAMES.classify(entry)
     file = ROCKS_NAMES.classify(entry)
-    return file if _in_place(file, folder) else UnknownFile(entry)
-
-
-def _in_place(file: StateFile, folder: str | None) -> bool:
     match file:
         case SstFile() if folder:
-            return file.entry.name.endswith(".sst") == (folder == "SSTs")
-        case SstFile() | UnknownFile():
-            return False
+            in_place = entry.name.endswith(".sst") == (folder == "SSTs")
         case ChecksumFile() | TempFile():
-            return (file.version == 0) == bool(folder)
+            in_place = (file.version == 0) == bool(folder)
         case _:
-            return not folder
+            in_place = not folder and not isinstance(file, SstFile)
+    return file if in_place else UnknownFile(entry)
 
 
-def directories_named_as_files(layout: Layout) -> tuple[str, ...]:
+def blocking_directories(layout: Layout) -> tuple[str, ...]:
+    """Returns the directories that have the names of state files."""
     matches = (_DIRECTORY.fullmatch(entry.path) for entry, _ in layout.unclassified)
     return tuple(sorted({match[1] for match in matches if match}))
 
@@ -173,9 +156,8 @@ def is_of_one_store(error: StorageError) -> bool:
 
 def unread(store: Store, error: StorageError) -> Store:
     detail = f"{error}; nothing is written or deleted in {store.id.directory} until it can be read"
-    finding = Finding(
-        FindingCode.STORAGE_FAILED, detail, store.id, path=error.path, lasting=error.lasting
-    )
+    code, path, lasting = FindingCode.STORAGE_FAILED, error.path, error.lasting
+    finding = Finding(code, detail, store.id, path=path, lasting=lasting)
     return replace(store, findings=(finding,), rocks=store.rocks and Rocks())
 
 
@@ -231,7 +213,5 @@ class Refused:
         # its files.
         described = layout.described()
         declared = (StoreId(each.id, 0, name) for each in operators for name in each.stores)
-        paths = (
-            f"{store.directory}/_metadata/schema" for store in declared if store not in described
-        )
-        return tuple(path for path in paths if _unit_of(path) not in self.errors)
+        missing = (it for it in declared if it not in described and it.unit not in self.errors)
+        return tuple(f"{store.directory}/_metadata/schema" for store in missing)

@@ -39,12 +39,8 @@ def with_proofs(storage: Storage, store: Store, proofs: Sequence[Attestation], a
             outdated.append(Outdated(proof, replaced, listed.swapped(proof, replaced)))
         else:
             counting.append(proof.refreshed(listed.same, at) if listed.same else proof)
-    return replace(
-        store,
-        attestations=tuple(counting),
-        outdated=tuple(outdated),
-        former=tuple(former),
-    )
+    attestations = tuple(counting)
+    return replace(store, attestations=attestations, outdated=tuple(outdated), former=tuple(former))
 
 
 @dataclass(slots=True)
@@ -69,14 +65,11 @@ class _Comparison:
 
         A doubted file has been compared as it is now, and its former content may be restored.
         """
-        listed = [(file, self.entries[file.path]) for file in records if file.path in self.entries]
+        listed = ((file, self.entries[file.path]) for file in records if file.path in self.entries)
         accepted = {file.path: file for file in proof.doubted}
-        return tuple(
-            entry
-            for file, entry in listed
-            if not self._equal(file, entry, proof.at)
-            and not (file.path in accepted and self._equal(accepted[file.path], entry, proof.at))
-        )
+        differ = (entry for file, entry in listed if not self._equal(file, entry, proof.at))
+        doubts = ((entry, accepted.get(entry.path)) for entry in differ)
+        return tuple(it for it, as_ in doubts if not (as_ and self._equal(as_, it, proof.at)))
 
     def swapped(self, proof: Attestation, replaced: Iterable[Entry]) -> bool:
         """Returns whether a replaced file has the bytes that another input of a proof had."""
@@ -159,12 +152,8 @@ def with_unreadable(storage: Storage, store: Store) -> Store:
     and none if listings have no modes. A snapshot that may be an executor's counts only if its
     owner differs from the log's.
     """
-    snapshots = (file for file in store.files if isinstance(file, Snapshot))
-    unreadable = {
-        snapshot.entry.path: why
-        for snapshot in snapshots
-        if snapshot.entry.path in store.ours and (why := _why(storage, store, snapshot))
-    }
+    ours = (snapshot for snapshot in store.snapshots if snapshot.entry.path in store.ours)
+    unreadable = {it.entry.path: why for it in ours if (why := _why(storage, store, it))}
     return replace(store, unreadable=unreadable) if unreadable else store
 
 
@@ -173,9 +162,8 @@ def _why(storage: Storage, store: Store, snapshot: Snapshot) -> str | None:
     if beside is None or beside.access is None:
         return None
     # No executor can have written it: the ledger lists some snapshots of theirs.
-    sure = store.rocks is not None or any(
-        proof.ours for proof in store.attestations if proof.path == snapshot.entry.path
-    )
+    proved = {proof.path for proof in store.attestations if proof.ours}
+    sure = store.rocks is not None or snapshot.entry.path in proved
     for entry in (snapshot.entry, *_parts(store, snapshot)):
         if entry.access is None or deprived(beside.access, entry.access) is None:
             continue

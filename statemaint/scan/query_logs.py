@@ -14,7 +14,6 @@ Only file sources need their own log to restart. Mirrors `FileStreamSource.getBa
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -154,48 +153,23 @@ def partition_counts(storage: Storage, batches: Iterable[int]) -> dict[int, int]
 def may_have_changed(
     stores: Mapping[StoreId, Sequence[StateFile]],
     ids: Mapping[int, logs.UniqueIds],
-    batches: Sequence[int],
     newest: int | None,
 ) -> bool:
     """Returns whether, by the listing, some batch may have another number of partitions."""
     # That leaves a mark on the highest partition: it is one too many, or has no files of the
     # batches that did not have it.
-    if newest is None or not batches:
+    if newest is None or not ids:
         return False
-    if any(store.partition >= newest for store in stores) or _differ(ids):
+    if any(store.partition >= newest for store in stores):
         return True
+    named = (pair for operators in ids.values() for pair in operators.items())
+    if counts := {(operator, len(partitions)) for operator, partitions in named}:
+        return len(counts) > len({operator for operator, _ in counts})
     high = max((store.partition for store in stores), default=0)
-    first, last = version_of(batches[0]), version_of(batches[-1])
+    first, last = version_of(min(ids)), version_of(max(ids))
     tops = (files for store, files in stores.items() if high and store.partition == high)
-    if any(ids.values()):
-        return False
     # Spark's own clean-up may have deleted the oldest.
     return any(len(Versions.of(files).loadable(first + 1, last)) < last - first for files in tops)
-
-
-def _differ(ids: Mapping[int, logs.UniqueIds]) -> bool:
-    by_operator: dict[int, set[int]] = defaultdict(set)
-    for operators in ids.values():
-        for operator, partitions in operators.items():
-            by_operator[operator].add(len(partitions))
-    return any(len(counts) > 1 for counts in by_operator.values())
-
-
-def provider_of(root: str, conf: Mapping[str, str]) -> Provider:
-    pinned = conf.get(PROVIDER_CLASS)
-    if pinned is None:
-        return Provider.UNKNOWN
-    name = pinned.rpartition(".")[2]
-    if name not in MAINTAINED:
-        raise UnsupportedError(root, f"state store provider {name}", " and ".join(MAINTAINED))
-    return Provider(name)
-
-
-def codec_of(root: str, conf: Mapping[str, str]) -> str:
-    codec = named(conf.get(COMPRESSION, "lz4"))
-    if codec is None:
-        raise UnsupportedError(root, f"{COMPRESSION}={conf[COMPRESSION]}", ", ".join(COMPRESSIONS))
-    return codec.name
 
 
 def row_checksums_of(conf: Mapping[str, str], notes: Notes) -> bool:
@@ -262,15 +236,9 @@ class SourceLog:
     base: int  # the newest compact entry; 0 if there is none
 
     @classmethod
-    def listed(cls, storage: Storage, source: str) -> "SourceLog":
-        return cls.listed_in(storage, f"sources/{source}")
-
-    @classmethod
-    def listed_in(cls, storage: Storage, folder: str) -> "SourceLog":
+    def listed(cls, storage: Storage, folder: str) -> "SourceLog":
         names = (entry.path.removeprefix(f"{folder}/") for entry in storage.list(folder))
-        listed = {
-            int(match[1]): match for name in names if (match := _SOURCE_ENTRY.fullmatch(name))
-        }
+        listed = {int(it[1]): it for name in names if (it := _SOURCE_ENTRY.fullmatch(name))}
         base = max((number for number, match in listed.items() if match[2]), default=0)
         return cls(folder, {number: match[0] for number, match in listed.items()}, base)
 
@@ -280,27 +248,23 @@ class SourceLog:
         number = next((each for each in numbers if each not in self.entries), None)
         if number is None:
             return None
-        path = self.folder if not self.entries else f"{self.folder}/{number}"
-        return Finding(
-            FindingCode.MISSING_SOURCE_LOG, f"{path} is missing: {SOURCE_LOG_ADVICE}", path=path
-        )
+        path = f"{self.folder}/{number}" if self.entries else self.folder
+        detail = f"{path} is missing: {SOURCE_LOG_ADVICE}"
+        return Finding(FindingCode.MISSING_SOURCE_LOG, detail, path=path)
 
 
 def missing_source_logs(storage: Storage, checkpoint: Checkpoint) -> Iterator[Finding]:
     """Yields the findings of the logs of file sources that their names alone show."""
     if not checkpoint.file_sources:
         return
-    before = _before(storage, checkpoint.offsets[-1])
+    before: Mapping[str, int] = {}
+    with suppress(NotFoundError, CodecError):  # `verify` reports them
+        entry = storage.read(f"offsets/{checkpoint.offsets[-1] - 1}")
+        before = logs.parse_offsets(entry).file_sources
     for source, last in checkpoint.file_sources.items():
         first = before.get(source, last if checkpoint.offsets[-1] else -1)
-        if finding := SourceLog.listed(storage, source).missing(first, last):
+        if finding := SourceLog.listed(storage, f"sources/{source}").missing(first, last):
             yield finding
-
-
-def _before(storage: Storage, newest: int) -> Mapping[str, int]:
-    with suppress(NotFoundError, CodecError):  # `verify` reports them
-        return logs.parse_offsets(storage.read(f"offsets/{newest - 1}")).file_sources
-    return {}
 
 
 # -- provider and codec by the files of the state, if the offset log is lost
@@ -312,10 +276,17 @@ _TRIED = 3
 def recognized(
     storage: Storage, conf: Mapping[str, str], entries: Iterable[Entry]
 ) -> tuple[Layout, str]:
-    pinned, codec = provider_of(storage.root, conf), codec_of(storage.root, conf)
+    pinned, codec = conf.get(PROVIDER_CLASS), named(conf.get(COMPRESSION, "lz4"))
+    name = (pinned or "").rpartition(".")[2]
+    if pinned is not None and name not in MAINTAINED:
+        what, possible = f"state store provider {name}", " and ".join(MAINTAINED)
+        raise UnsupportedError(storage.root, what, possible)
+    if codec is None:
+        what, possible = f"{COMPRESSION}={conf[COMPRESSION]}", ", ".join(COMPRESSIONS)
+        raise UnsupportedError(storage.root, what, possible)
     listed = [*entries]
-    layout = sort_out(listed, provider_in(listed) if pinned is Provider.UNKNOWN else pinned)
-    return layout, codec if conf else codec_in(storage, layout)
+    layout = sort_out(listed, provider_in(listed) if pinned is None else Provider(name))
+    return layout, codec.name if conf else codec_in(storage, layout)
 
 
 def provider_in(entries: Sequence[Entry]) -> Provider:

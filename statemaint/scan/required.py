@@ -39,12 +39,9 @@ from statemaint.scan.layout import Layout
 from statemaint.storage import Storage
 
 STORES_OF_A_JOIN = frozenset(
-    {
-        "left-keyToNumValues",
-        "left-keyWithIndexToValue",
-        "right-keyToNumValues",
-        "right-keyWithIndexToValue",
-    }
+    f"{side}-{kind}"
+    for side in ("left", "right")
+    for kind in ("keyToNumValues", "keyWithIndexToValue")
 )
 # An existing folder may be the only one left of this many numbers beyond those that are seen.
 _FEW = 32
@@ -54,34 +51,24 @@ _METADATA = "metadata"  # of the first format; only newer operators have another
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The evidence of a query's stores.
-
-    Attributes:
-        operators: the operators' declared metadata.
-        pinned: the shuffle partitions of the newest committed batch, if its offsets pin them.
-        counts: the shuffle partitions of each batch, if a repartition has changed them.
-        named: the number of stores in each partition of an operator, by the newest commit's ids.
-        keyed: the operators whose state has a key, as far as a schema shows.
-        described: the stores of partition 0 that have a schema; Spark writes it before the first
-            batch of their operator.
-        copied: the folders whose metadata belong to another operator.
-    """
+    """The evidence of a query's stores."""
 
     listed: frozenset[StoreId]
-    operators: Mapping[int, Operator] = field(default_factory=dict)
-    pinned: int | None = None
-    counts: Mapping[int, int] = field(default_factory=dict)
+    operators: Mapping[int, Operator] = field(default_factory=dict)  # as their metadata declare
+    pinned: int | None = None  # the newest committed batch's partitions, if its offsets pin them
+    counts: Mapping[int, int] = field(default_factory=dict)  # of each batch, once repartitioned
+    # The number of stores in each partition of an operator, by the newest commit's ids.
     named: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    keyed: frozenset[int] = frozenset()
+    keyed: frozenset[int] = frozenset()  # whose state has a key, as far as a schema shows
+    # Those of partition 0 with a schema: Spark writes it before their operator's first batch.
     described: frozenset[StoreId] = frozenset()
-    copied: frozenset[int] = frozenset()
-    noted: frozenset[StoreId] = frozenset()
+    copied: frozenset[int] = frozenset()  # the folders with metadata of another operator
+    noted: frozenset[StoreId] = frozenset()  # in the ledger
     removed: frozenset[int] = frozenset()
 
     def stores(self, operator: int) -> frozenset[StoreId]:
         # Seen now or by an earlier run.
-        stores = self.listed | self.noted
-        return frozenset(store for store in stores if store.operator == operator)
+        return frozenset(it for it in self.listed | self.noted if it.operator == operator)
 
 
 def expected_stores(evidence: Evidence) -> tuple[StoreId, ...]:
@@ -90,16 +77,15 @@ def expected_stores(evidence: Evidence) -> tuple[StoreId, ...]:
     Without a sign of a repartition no batch ever had partitions beyond the pinned number.
     """
     operators = required_operators(evidence)
-    left_over = (
-        store for store in evidence.listed if evidence.counts and store.operator in operators
-    )
-    required = (
-        StoreId(operator, partition, name)
-        for operator in operators
-        for name in store_names(evidence, operator)
-        for partition in required_partitions(evidence, operator)
-    )
+    listed = evidence.listed if evidence.counts else ()
+    left_over = (store for store in listed if store.operator in operators)
+    required = (store for operator in operators for store in _stores_of(evidence, operator))
     return tuple(sorted({*required, *left_over}))
+
+
+def _stores_of(evidence: Evidence, operator: int) -> Iterator[StoreId]:
+    names, partitions = store_names(evidence, operator), required_partitions(evidence, operator)
+    return (StoreId(operator, partition, name) for name in names for partition in partitions)
 
 
 def required_operators(evidence: Evidence) -> frozenset[int]:
@@ -140,9 +126,8 @@ def store_names(evidence: Evidence, operator: int) -> frozenset[str]:
     seen = {store.store for store in evidence.stores(operator)}
     described = {store.store for store in evidence.described if store.operator == operator}
     names = seen | set(declared.stores if declared else ())
-    if (names | described) & STORES_OF_A_JOIN or len(STORES_OF_A_JOIN) in evidence.named.get(
-        operator, ()
-    ):
+    numbers = evidence.named.get(operator, ())
+    if (names | described) & STORES_OF_A_JOIN or len(STORES_OF_A_JOIN) in numbers:
         names |= STORES_OF_A_JOIN
     return frozenset(names or {DEFAULT_STORE})
 
@@ -213,11 +198,8 @@ def undeclared_operators(
         return Undeclared()
     noted = frozenset(store.operator for store in attested)
     seen = {store.operator for store in layout.stores.keys() | layout.described()} | noted
-    behind = {
-        operator: newest
-        for operator in sorted(seen - layout.operators.keys())
-        if (newest := _newest(layout, operator)) < version_of(committed)
-    }
+    reached = {it: _newest(layout, it) for it in sorted(seen - layout.operators.keys())}
+    behind = {it: newest for it, newest in reached.items() if newest < version_of(committed)}
     if not behind or not _by_spark_4(storage, committed):
         return Undeclared()
     removed = {
@@ -228,8 +210,7 @@ def undeclared_operators(
         and _is_whole(layout, evidence, operator, newest)
         and newest >= max(_noted(storage, attested, operator), default=0)
     }
-    unsure = {operator: newest for operator, newest in behind.items() if operator not in removed}
-    return Undeclared(removed, unsure, noted)
+    return Undeclared(removed, {it: behind[it] for it in behind if it not in removed}, noted)
 
 
 def _files(layout: Layout, operator: int) -> Iterator[StateFile]:
@@ -262,9 +243,8 @@ def _changed_before_spark_4(storage: Storage, layout: Layout, operator: int, new
     written = _times(file.entry for file in _files(layout, operator))
     by_spark_4 = _by_spark_4(storage, batch_of(newest))
     if by_spark_4 is not None:
-        others = _times(
-            file.entry for number in layout.operators for file in _files(layout, number)
-        )
+        declared = (file for number in layout.operators for file in _files(layout, number))
+        others = _times(file.entry for file in declared)
         return not by_spark_4 and not (written and others and max(written) > max(others))
     restarted = _times(layout.operators.values())
     return bool(written and restarted) and max(written) < min(restarted)
@@ -278,11 +258,7 @@ def _times(entries: Iterable[Entry]) -> list[float]:
 
 def _is_whole(layout: Layout, evidence: Evidence, operator: int, newest: int) -> bool:
     stores = {store: files for store, files in layout.stores.items() if store.operator == operator}
-    partitions = required_partitions(evidence, operator)
-    names = store_names(evidence, operator)
-    if stores.keys() != {
-        StoreId(operator, partition, name) for partition in partitions for name in names
-    }:
+    if stores.keys() != set(_stores_of(evidence, operator)):
         return False
     versions = [Versions.of(files) for files in stores.values()]
     ends = (newest, newest - 1)  # the last batch may have failed before all of its tasks had ended

@@ -15,7 +15,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 
 from statemaint.codec.compression.base import Compression, decode
@@ -38,30 +38,6 @@ from statemaint.workers import in_order
 _SCHEMA = re.compile(rf"(0|[1-9][0-9]{{0,17}})_{UUID}")
 Committed = Mapping[int, str | None]
 """The unique id of each version whose commit still exists; `None` if it has none."""
-
-
-class CommittedIds:
-    """The unique ids in the commit log, store by store."""
-
-    def __init__(
-        self,
-        ids: Mapping[int, UniqueIds],
-        stores: Iterable[StoreId],
-        counts: Mapping[int, int],
-    ) -> None:
-        self._ids, self._counts = ids, counts
-        self._names: dict[int, set[str]] = defaultdict(set)
-        for store in stores:
-            self._names[store.operator].add(store.store)
-
-    def of(self, store: StoreId) -> Committed:
-        # A commit lists an operator's stores in the order of their names.
-        place = sorted(self._names[store.operator]).index(store.store)
-        return {
-            version_of(batch): _id(ids, store, place)
-            for batch, ids in self._ids.items()
-            if store.partition < self._counts.get(batch, store.partition + 1)
-        }
 
 
 def _id(ids: UniqueIds, store: StoreId, place: int) -> str | None:
@@ -87,7 +63,34 @@ class FamilySchemas:
         matches = ((_SCHEMA.fullmatch(entry.name), entry) for entry in self.entries)
         return {version_of(int(match[1])): entry for match, entry in matches if match}
 
-    def are_named(self, version: int, families: Mapping[str, int]) -> bool:
+    def unsure(self, store: Store, oldest: int) -> Iterator[tuple[frozenset[int], list[Delta]]]:
+        """Yields changelogs whose base may lack a family, ascending, with the base's families."""
+        versions = store.versions
+        end = max(versions.deltas, default=0) + 1
+        for start, stop in pairwise([0, *sorted(versions.snapshots), end]):
+            if stop <= oldest:
+                continue
+            base = versions.snapshots.get(start)
+            families = store.rocks.families.get(base.entry.path, {}) if store.rocks and base else {}
+            first = self._first_unsure(start, stop, families) if base else 1
+            if first is not None:
+                named = frozenset(families.values()) if base else DEFAULT_FAMILY
+                between = (number for number in sorted(versions.deltas) if first <= number < stop)
+                yield named, [versions.deltas[number] for number in between]
+
+    def _first_unsure(self, start: int, stop: int, families: Mapping[str, int]) -> int | None:
+        """Returns the first version above a zip, and below the next, whose families it may lack.
+
+        The schema of the zip's own version is compared only if there are several: any zip has the
+        first families, unless it is another's.
+        """
+        own = max((version for version in self.versions if version <= start), default=None)
+        if own and len(self.versions) > 1 and not self._are_named(own, families):
+            return start + 1
+        evolved = sorted(version for version in self.versions if start < version < stop)
+        return next((each for each in evolved if not self._are_named(each, families)), None)
+
+    def _are_named(self, version: int, families: Mapping[str, int]) -> bool:
         """Returns whether all families from a version of `versions` on are certainly among some."""
         path = self.versions[version].path
         if path not in self._names:
@@ -100,42 +103,66 @@ class FamilySchemas:
         return names is not None and names <= families.keys()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RocksReading:
     """The reading of the zips and changelogs of RocksDB stores."""
 
     storage: Storage
-    committed: CommittedIds
+    ids: Mapping[int, UniqueIds]  # in the commit of each batch
+    expected: tuple[StoreId, ...]
+    counts: Mapping[int, int]  # the partitions of each batch, if a repartition has changed them
     compression: Compression
     row_checksums: bool
-    schemas: Mapping[tuple[int, str], FamilySchemas]
-    settled: bool = True  # whether its Spark has one format of a zip's metadata
+    schemas: Mapping[tuple[int, str], FamilySchemas]  # by operator and name of the store
+    settled: bool  # whether its Spark has one format of a zip's metadata
 
     def all(self, stores: Iterable[Store]) -> Iterator[Store]:
-        jobs = (partial(self.of, store) for store in stores)
+        jobs = (partial(self._of, replace(store, rocks=Rocks())) for store in stores)
         return in_order(jobs, threads=self.storage.parallel)
 
-    def of(self, store: Store) -> Store:
-        # Reads every zip, which is small, and only as many changelogs as the lineage and the column
-        # families require.
-        empty = replace(store, rocks=Rocks())
-        return empty if store.unread else unless_refused(empty, partial(self._readable, store))
+    def _of(self, store: Store) -> Store:
+        return store if store.unread else unless_refused(store, partial(self._readable, store))
 
     def _readable(self, store: Store) -> Store:
-        committed = self.committed.of(store.id)
+        # Reads every zip, which is small, and only as many changelogs as the lineage and the column
+        # families require.
+        committed = self._committed(store.id)
         settled = self.settled or bool(spark_checksums(store.files))  # since Spark 4.1
         read = _Reading(self.storage, store, committed, self.compression, settled).done()
         schemas = self.schemas.get((store.id.operator, store.id.store))
         if schemas is None or read.rocks is None:
             return read
-        evolved = replace(read.rocks, evolved=frozenset(schemas.versions))
-        return _with_used_families(
-            replace(read, rocks=evolved),
-            schemas,
-            self.compression,
-            required=min(committed, default=1),
-            row_checksums=self.row_checksums,
-        )
+        used: dict[str, frozenset[int]] = {}
+        for named, deltas in schemas.unsure(read, min(committed, default=1)):
+            for delta in deltas:
+                used[delta.entry.path] = self._used_by(delta)
+                if not used[delta.entry.path] <= named:
+                    break
+        rocks = replace(read.rocks, evolved=frozenset(schemas.versions), used=used)
+        return replace(read, rocks=rocks)
+
+    def _committed(self, store: StoreId) -> Committed:
+        # A commit lists an operator's stores in the order of their names.
+        place = sorted(self._names[store.operator]).index(store.store)
+        number, counts = store.partition, self.counts
+        batches = (batch for batch in self.ids if number < counts.get(batch, number + 1))
+        return {version_of(batch): _id(self.ids[batch], store, place) for batch in batches}
+
+    @cached_property
+    def _names(self) -> Mapping[int, set[str]]:
+        names: dict[int, set[str]] = defaultdict(set)
+        for store in self.expected:
+            names[store.operator].add(store.store)
+        return names
+
+    def _used_by(self, delta: Delta) -> frozenset[int]:
+        try:
+            with self.storage.open(delta.entry.path) as stream:
+                payload = decode(self.compression, stream)
+                changes = changelog.decode(payload, row_checksums=self.row_checksums)
+                return changelog.families_used(*changes)
+        except (CodecError, NotFoundError):
+            return frozenset()  # `verify` reports what cannot be read
 
 
 @dataclass(slots=True)
@@ -173,9 +200,7 @@ class _Reading:
 
     def _parts(self) -> dict[str, Mapping[str, int]]:
         parts: dict[str, Mapping[str, int]] = {}
-        for file in self.store.files:
-            if not isinstance(file, Snapshot):
-                continue
+        for file in self.store.snapshots:
             path = file.entry.path
             try:
                 parts[path] = self._refers_to(path)
@@ -188,11 +213,11 @@ class _Reading:
     def _strange(self) -> Mapping[str, str]:
         """Returns why our zips do not load if they have another format than all of executors'."""
         theirs = {form for path, form in self.formats.items() if path not in self.ours}
-        strange = (path for path in self.ours & self.formats.keys() if theirs)
+        ours = self.ours & self.formats.keys() if theirs else set()
         return {
             path: f"{path} has metadata of format {self.formats[path]}, and what executors wrote "
             f"has {', '.join(sorted(theirs))}: Spark 4.0 reads only that of its sessions"
-            for path in strange
+            for path in ours
             if self.formats[path] not in theirs
         }
 
@@ -227,7 +252,7 @@ class _Reading:
         and keeps one version less than the commit log has batches. An executor that is killed in
         between leaves its oldest zips without SST files until the next clean-up.
         """
-        zips = [file.version for file in self.store.files if isinstance(file, Snapshot)]
+        zips = [file.version for file in self.store.snapshots]
         retain = max(self.committed, default=0) - min(self.committed, default=0)
         first = oldest_kept(zips, max(zips), retain)
         version = snapshot_version(path)
@@ -263,8 +288,7 @@ class _Reading:
 
     def _trace(self, item: Item, named: Mapping[int, str]) -> Trace:
         while True:
-            attempts = Attempts(self.store.files, self.lineages, named)
-            trace = attempts.trace(item)
+            trace = Attempts(self.store.files, self.lineages, named).trace(item)
             if trace.unread is None:
                 return trace
             self._read(trace.unread)
@@ -311,68 +335,3 @@ def shared_paths(directory: str, metadata: snapshot_zip.ZipMetadata) -> dict[str
     tables = {f"{directory}/SSTs/{table.stored}": table.size for table in metadata.ssts}
     logs = {f"{directory}/logs/{log.stored}": log.size for log in metadata.logs}
     return tables | logs
-
-
-def _with_used_families(
-    store: Store,
-    schemas: FamilySchemas,
-    compression: Compression,
-    *,
-    required: int,
-    row_checksums: bool,
-) -> Store:
-    if store.rocks is None:
-        return store
-    used: dict[str, frozenset[int]] = {}
-    for named, deltas in _unsure(store, schemas, required):
-        for delta in deltas:
-            used[delta.entry.path] = _used_by(
-                schemas.storage, delta, compression, row_checksums=row_checksums
-            )
-            if not used[delta.entry.path] <= named:
-                break
-    return replace(store, rocks=replace(store.rocks, used=used)) if used else store
-
-
-def _unsure(
-    store: Store, schemas: FamilySchemas, required: int
-) -> Iterator[tuple[frozenset[int], Iterable[Delta]]]:
-    """Yields changelogs whose base may lack a family, ascending, with the families of the base."""
-    versions = store.versions
-    end = max(versions.deltas, default=0) + 1
-    for start, stop in pairwise([0, *sorted(versions.snapshots), end]):
-        base = versions.snapshots.get(start)
-        families = store.rocks.families.get(base.entry.path, {}) if store.rocks and base else {}
-        if stop <= required:
-            continue
-        first = _first_unsure(start, stop, families, schemas) if base else 1
-        if first is not None:
-            named = frozenset(families.values()) if base else DEFAULT_FAMILY
-            between = (version for version in sorted(versions.deltas) if first <= version < stop)
-            yield named, (versions.deltas[version] for version in between)
-
-
-def _first_unsure(
-    start: int, stop: int, families: Mapping[str, int], schemas: FamilySchemas
-) -> int | None:
-    """Returns the first version above a zip, and below the next one, whose families it may lack.
-
-    The schema of the zip's own version is compared only if there are several: any zip has the first
-    families, unless it is another's.
-    """
-    own = max((version for version in schemas.versions if version <= start), default=None)
-    if own and len(schemas.versions) > 1 and not schemas.are_named(own, families):
-        return start + 1
-    evolved = sorted(version for version in schemas.versions if start < version < stop)
-    return next((each for each in evolved if not schemas.are_named(each, families)), None)
-
-
-def _used_by(
-    storage: Storage, delta: Delta, compression: Compression, *, row_checksums: bool
-) -> frozenset[int]:
-    try:
-        with storage.open(delta.entry.path) as stream:
-            payload = decode(compression, stream)
-            return changelog.families_used(*changelog.decode(payload, row_checksums=row_checksums))
-    except (CodecError, NotFoundError):
-        return frozenset()  # `verify` reports what cannot be read

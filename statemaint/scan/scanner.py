@@ -24,12 +24,12 @@ from statemaint.scan.identity import (
     holding_pins,
     link_findings,
     must_be_checkpoint,
-    unreadable_pins,
+    pin_findings,
 )
 from statemaint.scan.layout import (
     Layout,
     Refused,
-    directories_named_as_files,
+    blocking_directories,
     unless_refused,
     unread,
 )
@@ -55,7 +55,7 @@ from statemaint.scan.required import (
     findings_of_unused,
     undeclared_operators,
 )
-from statemaint.scan.rocks import CommittedIds, FamilySchemas, RocksReading
+from statemaint.scan.rocks import FamilySchemas, RocksReading
 from statemaint.storage import Storage
 from statemaint.workers import in_order
 
@@ -80,8 +80,7 @@ def scan(
         UnsupportedError: for a provider, codec or option that cannot be maintained.
     """
     notes: Notes = []
-    offsets = dict(numbered(storage, "offsets"))
-    commits = dict(numbered(storage, "commits"))
+    offsets, commits = (dict(numbered(storage, folder)) for folder in ("offsets", "commits"))
     if not offsets and not commits:
         must_be_checkpoint(storage)
     newest = newest_offsets(storage, offsets, notes)
@@ -93,31 +92,24 @@ def scan(
     pins = holding_pins(storage, listed := storage.now())
     refused = Refused()
     layout, codec, attested = _looked_up(storage, newest.conf, part, refused)
-    _check_offsets(offsets, commits, layout, notes)
-    _check_begun(offsets, commits, layout, notes)
+    _check_logs(offsets, commits, layout, notes)
     operators = tuple(_operators(storage, layout, notes))
     evidence = Evidence(
         listed=frozenset(layout.stores) | (part.others(part.handover.stores) if part else set()),
         operators={operator.id: operator for operator in operators},
         pinned=pinned,
-        named={
-            operator: tuple(map(len, partitions))
-            for operator, partitions in (ids[max(ids)] if ids else {}).items()
-        },
+        named={it: tuple(map(len, of)) for it, of in (ids[max(ids)] if ids else {}).items()},
         keyed=_keyed(storage, layout, operators, notes),
         # A task does not know which operators have left the query; its plan looked for lost ones.
         described=frozenset() if part else layout.described(),
-        copied=frozenset(
-            operator.id for operator in operators if operator.declared_id not in (None, operator.id)
-        ),
+        copied=frozenset(it.id for it in operators if it.declared_id not in (None, it.id)),
         noted=frozenset(attested.stores) | (part.others(part.handover.noted) if part else set()),
     )
     undeclared = undeclared_operators(
         storage, layout, evidence, attested.stores, None if part else max(commits, default=None)
     )
-    counts = _counts(
-        storage, layout.without(undeclared.removed), ids, offsets, pinned=pinned, part=part
-    )
+    whole = layout.without(undeclared.removed)
+    counts = _counts(storage, whole, ids, offsets, pinned=pinned, part=part)
     evidence = replace(evidence, counts=counts, removed=frozenset(undeclared.removed))
     expected = () if layout.provider is Provider.UNKNOWN else expected_stores(evidence)
     requested = tuple(store for store in expected if only is None or only(store))
@@ -125,7 +117,9 @@ def scan(
     if layout.provider is Provider.ROCKSDB:
         reading = RocksReading(
             storage,
-            CommittedIds(ids, expected, counts),
+            ids,
+            expected,
+            counts,
             COMPRESSIONS[codec],
             row_checksums,
             _family_schemas(storage, layout, operators, expected),
@@ -134,6 +128,7 @@ def scan(
         stores = tuple(reading.all(stores))
     # The plan of the run reports them.
     unused = () if part else tuple(sorted(evidence.listed - set(expected)))
+    left = (file.entry for store in unused for file in layout.stores[store])
     if not expected and layout.provider is not Provider.UNKNOWN:
         _check_state(offsets, commits, newest, notes)
     return Checkpoint(
@@ -144,9 +139,7 @@ def scan(
         codec=codec,
         row_checksums=row_checksums,
         operators=operators,
-        stores=tuple(
-            store if store.unread else with_unreadable(storage, store) for store in stores
-        ),
+        stores=tuple(it if it.unread else with_unreadable(storage, it) for it in stores),
         left_out=len(expected) - len(requested),
         partitions=_numbers(expected, counts.get(max(commits, default=-1))),
         offsets=tuple(sorted(offsets)),
@@ -165,11 +158,11 @@ def scan(
             *_needed(notes, layout, expected),
             *_undescribed(stores, layout),
             *_unknown(layout),
-            *(() if part else unreadable_pins(pins)),
+            *(() if part else pin_findings(pins)),
             *findings_of_unused(evidence, unused, undeclared),
         ),
-        unclassified=tuple(sorted(_unclassified(layout, unused))),
-        directories=directories_named_as_files(layout),
+        unclassified=tuple(sorted([*(entry for entry, _ in layout.unclassified), *left])),
+        directories=blocking_directories(layout),
     )
 
 
@@ -178,48 +171,39 @@ def _looked_up(
 ) -> tuple[Layout, str, LedgerFiles]:
     state = part.state(storage, refused) if part else refused.listed(storage.list("state"))
     layout, codec = recognized(storage, conf, state)
-    if part:
-        attested = attested_stores(part.listed(storage, ATTESTATIONS, refused))
-    else:
-        attested = attested_stores(refused.listed(storage.list(ATTESTATIONS)))
-    return refused.with_stores(layout), codec, attested
+    ledger = part.listed(storage, ATTESTATIONS, refused) if part else storage.list(ATTESTATIONS)
+    return refused.with_stores(layout), codec, attested_stores(refused.listed(ledger))
 
 
-def _check_offsets(
+def _check_logs(
     offsets: Mapping[int, Entry], commits: Mapping[int, Entry], layout: Layout, notes: Notes
 ) -> None:
     # Without an offset log a restart begins with batch 0. Spark 4.3 refuses to do so if state or
     # commits of another query exist; older versions mix the two.
+    code, path = FindingCode.UNREADABLE_OFFSET, "offsets"
     if layout.provider is Provider.UNKNOWN:
         detail = (
             "no readable entry of offsets/ names the provider, and state/ has files of both "
             f"{' and '.join(MAINTAINED)}: no store was looked at, and nothing is touched. Put the "
             "logs back from a copy"
         )
-        notes.append(Finding(FindingCode.UNREADABLE_OFFSET, detail, path="offsets"))
-    if offsets or not (commits or layout.stores):
-        return
-    what = "offsets/ is" if commits else "offsets/ and commits/ are"
-    why = "batches are committed" if commits else "there is state"
-    detail = (
-        f"{what} missing or empty although {why}: a restart would begin with batch 0 and fail, or "
-        "mix old state into the new; provider and codec are unknown, but for what the files of the "
-        "state show. Put the logs back from a copy"
-    )
-    notes.append(Finding(FindingCode.UNREADABLE_OFFSET, detail, path="offsets"))
-
-
-def _check_begun(
-    offsets: Mapping[int, Entry], commits: Mapping[int, Entry], layout: Layout, notes: Notes
-) -> None:
-    if commits or (layout.stores and not offsets):
-        return
-    only = (
-        "there is only metadata: no batch has begun, or all else was removed; a query that is "
-        "started here begins with its first batch"
-    )
-    detail = "no batch is committed yet: nothing to do" if offsets else only
-    notes.append(Finding(FindingCode.NO_COMMITTED_BATCH, detail))
+        notes.append(Finding(code, detail, path=path))
+    if not offsets and (commits or layout.stores):
+        what = "offsets/ is" if commits else "offsets/ and commits/ are"
+        why = "batches are committed" if commits else "there is state"
+        detail = (
+            f"{what} missing or empty although {why}: a restart would begin with batch 0 and fail, "
+            "or mix old state into the new; provider and codec are unknown, but for what the files "
+            "of the state show. Put the logs back from a copy"
+        )
+        notes.append(Finding(code, detail, path=path))
+    elif not commits:
+        only = (
+            "there is only metadata: no batch has begun, or all else was removed; a query that is "
+            "started here begins with its first batch"
+        )
+        detail = "no batch is committed yet: nothing to do" if offsets else only
+        notes.append(Finding(FindingCode.NO_COMMITTED_BATCH, detail))
 
 
 def _check_state(
@@ -229,17 +213,14 @@ def _check_state(
     lost = tuple(sorted(commits)) or tuple(sorted(offsets))
     if max(offsets, default=0) == 0 or not lost:
         return
+    why = ": a query restarts only if none of its operators has state"
     if newest.watermark:
-        detail = (
-            "state/ is missing or empty although the query has a watermark: it does not restart "
-            "without its state; put the folder back from a copy"
+        why = (
+            " although the query has a watermark: it does not restart without its state; put the "
+            "folder back from a copy"
         )
-        notes.append(Finding(FindingCode.NO_STATE, detail, path="state", batches=lost))
-    else:
-        detail = (
-            "state/ is missing or empty: a query restarts only if none of its operators has state"
-        )
-        notes.append(Finding(FindingCode.NO_STATE, detail, path="state"))
+    detail, batches = f"state/ is missing or empty{why}", lost if newest.watermark else ()
+    notes.append(Finding(FindingCode.NO_STATE, detail, path="state", batches=batches))
 
 
 def _family_schemas(
@@ -273,10 +254,10 @@ def _counts(
     if part:
         known = part.handover.counts
         return {**known, **dict.fromkeys(part.added(ids), pinned)} if known and pinned else known
-    batches = sorted(ids) if layout.provider is Provider.ROCKSDB else []
-    if not may_have_changed(layout.stores, ids, batches, pinned):
+    rocks = layout.provider is Provider.ROCKSDB
+    if not rocks or not may_have_changed(layout.stores, ids, pinned):
         return {}
-    return partition_counts(storage, (batch for batch in batches if batch in offsets))
+    return partition_counts(storage, sorted(ids.keys() & offsets.keys()))
 
 
 def _numbers(expected: Iterable[StoreId], newest: int | None) -> dict[int, int]:
@@ -323,7 +304,6 @@ def _stores(
     listed: float,
 ) -> Iterator[Store]:
     announced = announced_in(storage, attested.announcements)
-    paths = attested.stores
 
     def scanned(id_: StoreId) -> Store:
         store = Store(id_, layout.stores.get(id_, ()))
@@ -332,7 +312,7 @@ def _stores(
         return unless_refused(store, partial(readable, store))
 
     def readable(store: Store) -> Store:
-        path = paths.get(store.id)
+        path = attested.stores.get(store.id)
         notes = read_attestations(storage, path) if path else StoreNotes()
         notes = notes.announcing(announced.get(store.id, StoreNotes()))
         noted = replace(
@@ -341,12 +321,7 @@ def _stores(
         return with_proofs(storage, noted, notes.proofs, listed)
 
     jobs = (partial(scanned, store) for store in requested)
-    return in_order(jobs, threads=storage.parallel if paths else 1)
-
-
-def _unclassified(layout: Layout, unused: Iterable[StoreId]) -> Iterator[Entry]:
-    yield from (entry for entry, _ in layout.unclassified)
-    yield from (file.entry for store in unused for file in layout.stores[store])
+    return in_order(jobs, threads=storage.parallel if attested.stores else 1)
 
 
 def _undescribed(stores: Iterable[Store], layout: Layout) -> Iterator[Finding]:

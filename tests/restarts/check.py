@@ -6,8 +6,7 @@ from itertools import product
 from statistics import median
 from typing import NamedTuple
 
-from statemaint.model.restart_costs import costs_of
-from statemaint.model.restart_time import Costs
+from statemaint.model.restart_costs import Costs, costs_of
 from tests.restarts.fit import NAMES, Line, load_of, of
 from tests.restarts.run import PROVIDERS, SPARKS
 

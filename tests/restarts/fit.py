@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from statemaint.model import restart_costs
 from statemaint.model.checkpoint import Provider
-from statemaint.model.restart_time import QUANTITIES, Costs, Load, Replay
+from statemaint.model.restart_costs import QUANTITIES, Costs, Replay
+from statemaint.model.restart_time import Load
 from tests.restarts.run import PROVIDERS, SPARKS
 from tests.support.paths import ROOT
 

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.random import default_rng
 
 from statemaint.maintain import maintain
-from statemaint.model.forecast import Forecast
 from statemaint.model.policy import Policy
+from statemaint.model.restart_time import Forecast
 from statemaint.plan.backtest import Trial, back_test, history_of
 from statemaint.planning import scan_checkpoint
-from statemaint.scan.record_size import with_record_size
+from statemaint.scan.restart_evidence import with_record_size
 from statemaint.storage import LocalStorage
 from tests.benchmarks.inputs import store_folder
 from tests.restarts.run import HEAP, PLACE, Bench

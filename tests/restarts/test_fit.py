@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 
-from statemaint.model.restart_time import Costs
+from statemaint.model.restart_costs import Costs
 from tests.restarts.fit import Line, fit
 from tests.restarts.run import grid
 from tests.restarts.shapes import Shape

@@ -1,5 +1,6 @@
 """The findings of a store that its listing alone shows."""
 
+import re
 from collections.abc import Iterator
 from itertools import count
 
@@ -9,9 +10,10 @@ from statemaint.model.files import Delta, Snapshot, UnknownFile, disables_spark
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of, version_of
 from statemaint.model.proof import Outdated
-from statemaint.plan.findings.names import name_findings, unloadable
 from statemaint.plan.rewinds import ascending
 from statemaint.plan.staleness import Suspect, doubts_of, judge
+
+_LONGEST = 2**63 - 1  # a Java long
 
 
 def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
@@ -27,9 +29,8 @@ def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
         findings += _above(store, checkpoint, 0)
     if checkpoint.span:
         first, last = checkpoint.span
-        oldest = store.oldest(first, last)
         unsound = tuple(_unsound(store, checkpoint, first, last))
-        findings += unsound or _broken(store, checkpoint, oldest, last)
+        findings += unsound or _broken(store, checkpoint, store.oldest(first, last), last)
         findings += _unreadable(store, first, last)
         findings += _above(store, checkpoint, last)
         findings += stale_findings(store, checkpoint)
@@ -106,7 +107,7 @@ def _missing(store: Store, checkpoint: Checkpoint, first: int, batches: tuple[in
         f"{store.id.directory} is missing or empty, and the query reads it ({has}): no batch loads;"
         " put the folder back from a copy, nothing is deleted until then"
     )
-    by_id = store.rocks is not None and bool(store.rocks.ids)
+    by_id = store.rocks and store.rocks.ids
     code = FindingCode.LINEAGE_BROKEN if by_id else FindingCode.BROKEN_CHAIN
     return Finding(code, detail, store.id, first, path=store.id.directory, batches=batches)
 
@@ -141,12 +142,12 @@ def _unsound(store: Store, checkpoint: Checkpoint, first: int, last: int) -> Ite
 
 
 def _unreadable(store: Store, first: int, last: int) -> Iterator[Finding]:
+    code = FindingCode.UNREADABLE_BY_QUERY
     for version, snapshot in sorted(store.versions.snapshots.items()):
         path = snapshot.entry.path
         why = store.unreadable.get(path)
         if why and (batches := tuple(batches_through(store.versions, path, first, last))):
             detail = f"{why}; nothing is deleted until it can be read"
-            code = FindingCode.UNREADABLE_BY_QUERY
             yield Finding(code, detail, store.id, version, path=path, batches=batches)
 
 
@@ -156,8 +157,7 @@ def batches_through(versions: Versions, path: str, first: int, last: int) -> Ite
     at = next((delta.version for delta in versions.deltas.values() if delta.entry.path == path), 0)
     for version in sorted(versions.loadable(first, last)):
         base = versions.base(version)
-        start = base.version if base else 0
-        if start < at <= version or (base and base.entry.path == path):
+        if (base.version if base else 0) < at <= version or (base and base.entry.path == path):
             yield batch_of(version)
 
 
@@ -168,9 +168,9 @@ def _above(store: Store, checkpoint: Checkpoint, target: int) -> Iterator[Findin
             continue
         path = snapshots[version].entry.path
         detail = (
-            f"{path} is above version {target}, the last committed"
-            " one; Spark would load it although its batch runs again. Move it away if the query"
-            " was rewound; it is kept, and this store is halted"
+            f"{path} is above version {target}, the last committed one; Spark would load it "
+            "although its batch runs again. Move it away if the query was rewound; it is kept, and "
+            "this store is halted"
         )
         yield Finding(FindingCode.SNAPSHOT_ABOVE_TARGET, detail, store.id, version, path=path)
 
@@ -179,27 +179,20 @@ def _is_written_again(store: Store, checkpoint: Checkpoint, snapshot: Snapshot) 
     """Returns whether the next batch writes its zip before its commit, and again if it is retried.
 
     It does without changelogs, which may have been switched off just now; if its column families
-    are new; and if it is an uncommitted repartition.
+    are new; and if it is an uncommitted repartition. Or an executor's maintenance has snapshotted
+    the running batch: it was planned, its changes written, then the snapshot. After a rewind the
+    plan or the changes are younger than the snapshot left by the batch's first run.
     """
-    committed, change = snapshot.version - 1, snapshot.version in store.versions.deltas
-    alone = committed in store.versions.snapshots and committed not in store.versions.deltas
-    per_batch = store.rocks is not None and (alone or committed == 0) and not change
-    forced = store.is_forced(snapshot) and not change
     codes = [finding.code for finding in checkpoint.findings]
-    repartitioned = FindingCode.UNFINISHED_REPARTITION in codes
-    return per_batch or forced or repartitioned or _is_of_running(store, checkpoint, snapshot)
-
-
-def _is_of_running(store: Store, checkpoint: Checkpoint, snapshot: Snapshot) -> bool:
-    """Returns whether an executor's maintenance has snapshotted the running batch.
-
-    The batch was planned, its changes written, then the snapshot. After a rewind the plan or the
-    changes are younger than the snapshot left by the batch's first run.
-    """
-    change, plan = store.versions.deltas.get(snapshot.version), checkpoint.running
-    if change is None or plan is None:
-        return False
-    return ascending([plan.modified, change.entry.modified, snapshot.entry.modified])
+    if FindingCode.UNFINISHED_REPARTITION in codes:
+        return True
+    versions, committed, plan = store.versions, snapshot.version - 1, checkpoint.running
+    if change := versions.deltas.get(snapshot.version):
+        times = [change.entry.modified, snapshot.entry.modified]
+        return plan is not None and ascending([plan.modified, *times])
+    alone = committed in versions.snapshots and committed not in versions.deltas
+    per_batch = store.rocks is not None and (alone or committed == 0)
+    return per_batch or store.is_forced(snapshot)
 
 
 def _unknown(store: Store) -> Iterator[Finding]:
@@ -212,6 +205,68 @@ def _unknown(store: Store) -> Iterator[Finding]:
             yield Finding(FindingCode.UNKNOWN_FILE, detail, store.id, path=path)
 
 
+# -- names in the directory that stop Spark: unparsable names, and names of directories
+
+
+def name_findings(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
+    files = (file.entry.name for file in store.files if isinstance(file, UnknownFile | Snapshot))
+    inside = f"{store.id.directory}/"
+    folders = [path for path in checkpoint.directories if path.rpartition("/")[0] == inside[:-1]]
+    names = [*files, *(path.removeprefix(inside) for path in folders)]
+    for name in sorted(name for name in names if unloadable(store, name)):
+        detail = (
+            f"{inside}{name}: Spark takes every name with this ending for a snapshot and fails to "
+            "load the store (HDFS-backed stores from 4.2 on); move it out of the directory, it is "
+            "kept"
+        )
+        path = f"{inside}{name}"
+        yield Finding(FindingCode.UNLOADABLE_NAME, detail, store.id, path=path)
+    for path in folders:
+        if not unloadable(store, path.removeprefix(inside)) and _in_the_way(store, path):
+            detail = (
+                f"{path} is a directory: a batch or a maintenance run that must write the file of "
+                "that name fails; move it out of the directory"
+            )
+            yield Finding(FindingCode.BLOCKED_NAME, detail, store.id, _version(path), path=path)
+
+
+def unloadable(store: Store, name: str) -> bool:
+    """Returns whether Spark fails to load a store because of a name in its directory.
+
+    Mirrors `SnapshotLoaderHelper.getEligibleSnapshotsForVersion`, which parses the rest of every
+    name with a snapshot's suffix as a number. If versions have unique ids it requests known
+    names. A store in which nothing counts may be such a store with its commits missing.
+    """
+    if store.rocks and (store.rocks.ids or not store.versions.all):
+        return False
+    suffix = ".snapshot" if store.rocks is None else ".zip"
+    number = re.fullmatch(r"[+-]?[0-9]{1,19}", name.removesuffix(suffix))
+    is_long = number is not None and -_LONGEST - 1 <= int(number[0]) <= _LONGEST
+    return name.endswith(suffix) and not is_long
+
+
+def _in_the_way(store: Store, path: str) -> bool:
+    """Returns whether a directory has a name that Spark or maintenance may read or write.
+
+    With unique ids a new file has a new id in its name, so only names of committed versions are
+    used again. Without ids every version's name is.
+    """
+    version, rocks = _version(path), store.rocks
+    if rocks is None or not rocks.ids:
+        return True
+    if version is None or version > max(rocks.ids):
+        return False
+    stem, unique = path.rpartition("/")[2].partition(".")[0], rocks.id_at(version)
+    if stem == str(version):
+        return version <= rocks.plain
+    return unique is None or stem == f"{version}_{unique}"
+
+
+def _version(path: str) -> int | None:
+    match = re.match(r"[0-9]{1,18}(?=[._])", path.rpartition("/")[2])
+    return int(match[0]) if match else None
+
+
 # -- stale snapshots and replaced logs
 
 
@@ -220,6 +275,7 @@ def stale_findings(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
     yield from doubted(store)
     yield from (edited_finding(store, edited) for edited in judgement.edited)
     yield from (stale_finding(store, suspect) for suspect in judgement.stale)
+    code = FindingCode.SNAPSHOT_MISMATCH
     for lost in judgement.lost:
         names = ", ".join(entry.name for entry in lost.replaced)
         detail = (
@@ -227,7 +283,6 @@ def stale_findings(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
             "below are missing: nothing shows whether it is right. Restore the missing files from "
             "a copy"
         )
-        code = FindingCode.SNAPSHOT_MISMATCH
         yield Finding(code, detail, store.id, lost.version, path=lost.path)
 
 

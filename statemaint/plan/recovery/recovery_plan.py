@@ -83,19 +83,14 @@ class Rewind:
     """What the logs record of the two batches between which a rollback goes back.
 
     For a repair, which undoes no batch, both are the newest one.
-
-    Attributes:
-        newest: the newest committed batch.
-        committed: when that batch, and the one that stays, were committed, as their files' times.
-        sources: of each source its id, and its offsets after the batch that stays and after the
-            newest one; none if they cannot be read.
-        repeated: whether the offsets of the next batch stay, so that it reads the same again.
     """
 
-    newest: int
-    committed: tuple[float | None, float | None]  # `None` where the storage has no times
-    sources: tuple[tuple[str, str, str], ...] = ()
-    repeated: bool = False
+    newest: int  # the newest committed batch
+    # When that batch, and the one that stays, were committed; `None` where the storage has no times
+    committed: tuple[float | None, float | None]
+    # Of each source its id, and its offsets after the batch that stays and after the newest one.
+    sources: tuple[tuple[str, str, str], ...] = ()  # none if they cannot be read
+    repeated: bool = False  # whether the next batch keeps its offsets, and reads the same again
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -75,9 +75,9 @@ def _steps_of(store: Store, finding: Finding) -> Iterator[RepairStep]:
 def _without_snapshots(store: Store, finding: Finding, path: str | None) -> Iterator[RepairStep]:
     """Yields the steps for the snapshot that a file is, or for those that refer to it."""
     parts = store.rocks.parts if store.rocks else {}
-    for file in store.files:
+    for file in store.snapshots:
         own = file.entry.path
-        if isinstance(file, Snapshot) and (path == own or path in parts.get(own, {})):
+        if path == own or path in parts.get(own, {}):
             yield _without(store, finding, file, RemoveReason.BAD_SNAPSHOT)
 
 
@@ -132,11 +132,7 @@ def missing_bases(checkpoint: Checkpoint, findings: Iterable[Finding]) -> Iterat
     """
     lost = tuple(findings)
     for store in checkpoint.stores:
-        versions = {
-            finding.version: finding
-            for finding in lost
-            if finding.version and lacks_base(store, finding)
-        }
+        versions = {it.version: it for it in lost if it.version and lacks_base(store, it)}
         if versions and (write := from_log(store, min(versions))):
             yield RepairStep(versions[write.version], (), write.version, rebuild=write)
 
@@ -150,8 +146,8 @@ def lacks_base(store: Store, finding: Finding) -> bool:
 
 def _reads_from(store: Store, version: int, window: range) -> bool:
     """Returns whether a retained version would be loaded from a snapshot if it were sound."""
-    rocks, files = store.rocks, (file for file in store.files if isinstance(file, Snapshot))
-    versions = [file.version for file in files if rocks is None or rocks.counts(file)]
+    rocks = store.rocks
+    versions = [file.version for file in store.snapshots if rocks is None or rocks.counts(file)]
     first = max((number for number in versions if number <= window.start), default=0)
     return first <= version < window.stop
 

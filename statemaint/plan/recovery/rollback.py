@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Store
-from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile
+from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, owner_of
 from statemaint.model.findings import Finding
 from statemaint.model.ids import version_of
 from statemaint.plan.recovery.recovery_plan import Remove, RemoveReason
@@ -37,11 +37,8 @@ def rolled_back(
     # A query run that begins with a batch writes the operators' metadata of that batch again.
     folders = {"state/": keep_metadata, "offsets/": keep_next}
     stays = tuple(folder for folder, kept in folders.items() if kept)
-    entries = [
-        Remove(entry, RemoveReason.ROLLED_BACK)
-        for entry in logs
-        if _batch(entry) > batch + entry.path.startswith(stays)
-    ]
+    goes = (entry for entry in logs if _batch(entry) > batch + entry.path.startswith(stays))
+    entries = [Remove(entry, RemoveReason.ROLLED_BACK) for entry in goes]
     return (*sorted(state, key=_state_order), *sorted(entries, key=_log_order))
 
 
@@ -69,11 +66,10 @@ def _batch(entry: Entry) -> int:
 
 def _above(store: Store, version: int) -> Iterator[Remove]:
     shared = _only_of_those_above(store, version)
-    for file in store.files:
-        if isinstance(file, Delta | Snapshot | SstFile | ChecksumFile):
-            path = file.owner if isinstance(file, ChecksumFile) else file.entry.path
-            if file.version > version or path in shared:
-                yield Remove(file.entry, RemoveReason.ROLLED_BACK, store.id, file.version)
+    files = (it for it in store.files if isinstance(it, Delta | Snapshot | SstFile | ChecksumFile))
+    for file in files:
+        if file.version > version or owner_of(file) in shared:
+            yield Remove(file.entry, RemoveReason.ROLLED_BACK, store.id, file.version)
 
 
 def _only_of_those_above(store: Store, version: int) -> frozenset[str]:
@@ -83,13 +79,11 @@ def _only_of_those_above(store: Store, version: int) -> frozenset[str]:
     """
     if store.rocks is None:
         return frozenset()
-    zips = {file.entry.path: file.version for file in store.files if isinstance(file, Snapshot)}
+    zips = {file.entry.path: file.version for file in store.snapshots}
     stay = {path for path, number in zips.items() if number <= version}
     if stay & store.rocks.unreadable:
         return frozenset()  # their references are unknown
-    parts = store.rocks.parts
-    used = {part for path in stay for part in parts.get(path, ())}
-    return frozenset(part for path in zips.keys() - stay for part in parts.get(path, ())) - used
+    return store.rocks.parts_of(zips.keys() - stay) - store.rocks.parts_of(stay)
 
 
 def _state_order(remove: Remove) -> tuple[bool, int, bool, int, str]:

@@ -7,13 +7,8 @@ from statemaint.maintain import maintain
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.plan.findings.names import (
-    blocks_batch,
-    blocks_load,
-    name_findings,
-    names_snapshot,
-    unloadable,
-)
+from statemaint.plan.findings.health import name_findings, unloadable
+from statemaint.plan.findings.restart import blocks_batch, blocks_load, names_snapshot
 from statemaint.planning import scan_checkpoint
 from statemaint.recover import plan_repair
 from statemaint.storage import MemoryStorage

@@ -1,6 +1,6 @@
 import pytest
 
-from statemaint.model.cadence import silent_after
+from statemaint.plan.planner import silent_after
 
 HOUR, DAY = 3600.0, 86_400.0
 

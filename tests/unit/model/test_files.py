@@ -104,9 +104,9 @@ def test_tells_files_of_any_provider(name: str, kind: StateFile) -> None:
 def test_a_provider_has_ids_where_the_pattern_of_its_names_has(
     middle: str, unique: str | None
 ) -> None:
-    pattern = rf"(?P<version>[0-9]+){middle}\.(?P<kind>log|zip)"
+    pattern = rf"(?P<version>[0-9]+){middle}\.(?P<kind>changelog|zip)"
     name = "7.zip" if unique is None else f"7_{unique}.zip"
-    found = FileNames("log", pattern, pattern).classify(entry(name))
+    found = FileNames(pattern).classify(entry(name))
     assert found == Snapshot(7, entry(name), unique)
 
 

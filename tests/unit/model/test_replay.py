@@ -2,7 +2,8 @@
 
 from statemaint.model.checkpoint import Store
 from statemaint.model.policy import Policy
-from statemaint.model.restart_time import RECORD_SIZE, Replay, replay_of
+from statemaint.model.restart_costs import Replay
+from statemaint.model.restart_time import RECORD_SIZE, replay_of
 from statemaint.plan.planner import plan
 from statemaint.report.facts import facts_of, planned_units
 from statemaint.report.outcome import summarize

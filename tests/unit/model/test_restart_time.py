@@ -6,11 +6,9 @@ import pytest
 
 from statemaint.model.checkpoint import Operator, Provider
 from statemaint.model.proof import Attestation
-from statemaint.model.restart_costs import COSTS, costs_of
+from statemaint.model.restart_costs import COSTS, Costs, Replay, costs_of
 from statemaint.model.restart_time import (
-    Costs,
     Load,
-    Replay,
     Seconds,
     after_snapshot,
     latency_of,

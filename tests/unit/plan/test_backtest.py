@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from statemaint.model.checkpoint import Checkpoint
-from statemaint.model.forecast import Forecast
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.model.restart_time import Load
+from statemaint.model.restart_time import Forecast, Load
 from statemaint.plan.backtest import PastBatches, back_test, candidates, history_of, recommended
 from tests.support.checkpoints import checkpoint, store, versions
 

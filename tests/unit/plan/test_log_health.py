@@ -5,7 +5,7 @@ import pytest
 from statemaint.audit import verify
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.plan.findings.logs import diagnose_logs
+from statemaint.plan.findings.restart import diagnose_logs
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import LateStorage

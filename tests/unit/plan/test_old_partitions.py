@@ -9,7 +9,7 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan.actions import Delete, Window
-from statemaint.plan.store import decide_old, is_old
+from statemaint.plan.store import decide_old
 from tests.support.checkpoints import NOW, store
 
 LEFT = StoreId(0, 3)
@@ -38,13 +38,6 @@ def decided(
         if isinstance(action, Delete)
     }
     return gone, {kept.entry.name: kept.reason.value for kept in plan.kept}
-
-
-@pytest.mark.parametrize(("target", "old"), [(2, False), (3, True), (8, True)])
-def test_a_partition_is_old_from_the_first_batch_that_does_not_have_it(
-    target: int, *, old: bool
-) -> None:
-    assert is_old(store("1d", LEFT), repartitioned(1, 2), replace(window(), target=target)) is old
 
 
 def test_all_of_it_goes_except_unknown_files() -> None:

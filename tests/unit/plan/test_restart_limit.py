@@ -8,14 +8,19 @@ from hypothesis import strategies as st
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta
-from statemaint.model.forecast import Forecast, replay_seconds
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.model.restart_time import RECORD_SIZE, after_snapshot, replay_of_chain
+from statemaint.model.restart_time import (
+    RECORD_SIZE,
+    Forecast,
+    after_snapshot,
+    replay_of_chain,
+    replay_seconds,
+)
 from statemaint.plan.actions import Request, WriteSnapshot
 from statemaint.plan.planner import plan
 from statemaint.plan.reasons import SnapshotReason
-from statemaint.plan.restart_limit import BY_LENGTH, NEVER, snapshots_from
+from statemaint.plan.snapshots import BY_LENGTH, NEVER, snapshots_from
 from tests.support.checkpoints import NOW, checkpoint, store, versions
 
 DELTAS = 40

@@ -4,7 +4,7 @@ import pytest
 
 from statemaint.codec.compression.base import encode
 from statemaint.codec.compression.registry import COMPRESSIONS
-from statemaint.scan.event_logs import past_restarts
+from statemaint.scan.restart_evidence import past_restarts
 from statemaint.storage import MemoryStorage
 from tests.support.event_logs import QUERY, restart_log
 

@@ -6,13 +6,8 @@ import pytest
 
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.plan.findings.names import (
-    blocks_batch,
-    blocks_load,
-    name_findings,
-    names_snapshot,
-    unloadable,
-)
+from statemaint.plan.findings.health import name_findings, unloadable
+from statemaint.plan.findings.restart import blocks_batch, blocks_load, names_snapshot
 from tests.support.checkpoints import STORE, checkpoint, store
 from tests.support.rocks import rocks_store
 
