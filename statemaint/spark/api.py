@@ -1,34 +1,28 @@
 """The verbs on a fleet, each of which returns a DataFrame."""
 
+import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from statemaint.errors import ConfigError
 from statemaint.model.policy import Value
 from statemaint.records.runs import new_run_id
 from statemaint.records.savepoints import SAME, Shape
-from statemaint.spark.columns import INVENTORY, NAMES_OF_SPARK, OUTCOMES, PLAN, VERIFIED
+from statemaint.spark import frames
 from statemaint.spark.engine import FleetRun, run_fleet
 from statemaint.spark.fleet import Queries, fleet_of, reading_of
-from statemaint.spark.frames import (
-    MOST_TASKS_A_CORE,
-    Work,
-    cores_of,
-    deal,
-    frame_of,
-    rows_of,
-    spread,
-)
 from statemaint.spark.history import History
+from statemaint.spark.outcomes import summaries
 from statemaint.spark.reporting import reporting
 from statemaint.spark.savepoints import save_fleet
-from statemaint.spark.summary import summaries
 from statemaint.spark.units import Piece, check, make_plan, take_inventory, waits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_log = logging.getLogger(__name__)
 
 
 def inventory(spark: "SparkSession", queries: Queries) -> "DataFrame":
@@ -44,8 +38,8 @@ def inventory(spark: "SparkSession", queries: Queries) -> "DataFrame":
     Raises:
         ConfigError: when the fleet cannot be used.
     """
-    pieces = [(Piece(target).to_json(), 1.0) for target in fleet_of(queries)]
-    return _named(_spread(spark, pieces, take_inventory, INVENTORY))
+    pieces = map(Piece, fleet_of(queries))
+    return _named(_spread(spark, pieces, take_inventory, frames.INVENTORY))
 
 
 def plan_fleet(
@@ -69,8 +63,8 @@ def plan_fleet(
         ConfigError: when the fleet, or the policy, cannot be used.
     """
     options = {"force_snapshot": force}
-    pieces = [(Piece(target, options).to_json(), 1.0) for target in fleet_of(queries, policy)]
-    return _named(_spread(spark, pieces, make_plan, PLAN))
+    pieces = (Piece(target, options) for target in fleet_of(queries, policy))
+    return _named(_spread(spark, pieces, make_plan, frames.PLAN))
 
 
 def verify_fleet(
@@ -87,12 +81,12 @@ def verify_fleet(
     Raises:
         ConfigError: when the fleet cannot be used.
     """
-    pieces = [
-        (Piece(target, {"deep": deep, "share": [share, shares]}).to_json(), 1.0)
+    pieces = (
+        Piece(target, {"deep": deep, "share": [share, shares]})
         for target in fleet_of(queries)
         for share in range(1, shares + 1)
-    ]
-    return _spread(spark, pieces, check, VERIFIED)
+    )
+    return _spread(spark, pieces, check, frames.VERIFIED)
 
 
 def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
@@ -131,16 +125,15 @@ def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
     """
     reading = reading_of(queries)
     fleet = fleet_of(reading or queries, policy)
-    given = {"attempt": attempt, "wait": wait, "tell": tell}
-    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    fleet_run = FleetRun(run or new_run_id(time.time()), force_snapshot=force, **chosen)
+    name, number = run or new_run_id(time.time()), 1 if attempt is None else attempt
+    fleet_run = FleetRun(name, number, force, wait or 0.0, tell or _log.info)
     kept = History.at(history) if isinstance(history, str) else history
-    with reporting(reading, fleet, "maintain", attempt=fleet_run.attempt) as ended:
-        table = run_fleet(spark, fleet, fleet_run, kept.costs() if kept else None)
-        ended(summaries(rows_of(table)))
+    with reporting(reading, fleet, "maintain", attempt=number) as ended:
+        table = run_fleet(spark, fleet, fleet_run, kept.costs() if kept else {})
+        ended(summaries(frames.rows_of(table)))
     if kept:
-        kept.add(fleet_run.name, table, time.time(), attempt=fleet_run.attempt)
-    return _named(frame_of(spark, table, OUTCOMES))
+        kept.add(name, table, time.time(), attempt=number)
+    return _named(frames.frame_of(spark, table, frames.OUTCOMES))
 
 
 def savepoint_fleet(  # noqa: PLR0913 -- as above
@@ -187,23 +180,22 @@ def savepoint_fleet(  # noqa: PLR0913 -- as above
     kept = History.at(history) if isinstance(history, str) else history
     with reporting(reading, fleet, "savepoint") as ended:
         table = save_fleet(spark, fleet, name, shape=shape, pin=pin, tell=tell or (lambda _: None))
-        ended(summaries(rows_of(table)))
+        ended(summaries(frames.rows_of(table)))
     if kept:
         kept.add(name, table, time.time(), verb="savepoint")
-    return _named(frame_of(spark, table, OUTCOMES))
+    return _named(frames.frame_of(spark, table, frames.OUTCOMES))
 
 
 def _spread(
-    spark: "SparkSession", pieces: list[tuple[str, float]], work: Work, columns: Mapping[str, str]
+    spark: "SparkSession", pieces: Iterable[Piece], work: frames.Work, columns: Mapping[str, str]
 ) -> "DataFrame":
-    tasks = deal(pieces, cores_of(spark) * MOST_TASKS_A_CORE)
-    frame: DataFrame = spread(spark, tasks, work, columns, waits)
+    weighted = [(piece.to_json(), 1.0) for piece in pieces]
+    frame: DataFrame = frames.spread(spark, weighted, work, columns, waits=waits)
     return frame
 
 
 def _named(frame: "DataFrame") -> "DataFrame":
     """Adds the columns that name a store as Spark does, beside those of earlier releases."""
-    named: DataFrame = frame.selectExpr(
-        "*", *(f"`{old}` AS `{new}`" for new, old in NAMES_OF_SPARK.items())
-    )
+    names = (f"`{old}` AS `{new}`" for new, old in frames.NAMES_OF_SPARK.items())
+    named: DataFrame = frame.selectExpr("*", *names)
     return named

@@ -40,9 +40,8 @@ from statemaint.report.task import loaded
 from statemaint.savepoint.plan import SavepointPlan
 from statemaint.savepoint.shuffle import Shuffle, check_numbering, routed
 from statemaint.savepoint.stores import StoreWriter, check_rows
-from statemaint.spark.columns import NOTED, batch, ddl
 from statemaint.spark.fleet import Target
-from statemaint.spark.frames import collected, spread
+from statemaint.spark.frames import NOTED, batch, collected, ddl, spread
 from statemaint.spark.outcomes import Row, error_row, of_query
 from statemaint.spark.units import Piece, check_lease_held
 from statemaint.storage import ReadOnly, open_storage
@@ -124,17 +123,16 @@ def exchanged(
     if not left:
         return []
     places = dict(zip(left, _places(len(left)), strict=True))
-    sends, files = list[tuple[int, str]](), dict[int, tuple[str, int]]()
+    sends, files = list[tuple[str, float]](), dict[int, tuple[str, int]]()
     for shuffle in planned.shuffles:
         to = [places.get(write.path) for write in shuffle.targets]
         for source in shuffle.sources if any(to) else ():
             piece = Piece(target, {"plan": _alike(planned, shuffle, source), "places": to})
-            sends.append((source[1].size, piece.to_json()))
+            sends.append((piece.to_json(), source[1].size))
         first = {**options, "plan": _alike(planned, shuffle, shuffle.sources[0])}
         work = Piece(target, first).to_json()
         files |= {place: (work, at) for at, place in enumerate(to) if place}
-    sends.sort(key=itemgetter(0), reverse=True)
-    rows = spread(spark, [[piece] for _, piece in sends], send, _ROWS)
+    rows = spread(spark, sends, send, _ROWS, tasks=len(sends))
     apart = rows.repartition(len(left), "place").sortWithinPartitions("place", "key")
     received = apart.mapInArrow(partial(_received, files), ddl(NOTED))
     return list(collected(received, NOTED).to_pylist())

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from statemaint.errors import CodecError, ConfigError, NotFoundError, StorageError
 from statemaint.maintain.bundles import Costs
 from statemaint.model.ids import UnitId, run_folder
-from statemaint.spark.columns import HISTORY, OUTCOMES, VERIFIED, arrow_schema, ddl
+from statemaint.spark.frames import HISTORY, OUTCOMES, VERIFIED, arrow_schema, ddl
 from statemaint.storage import LocalStorage, Storage, open_storage
 
 if TYPE_CHECKING:

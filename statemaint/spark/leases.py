@@ -2,13 +2,10 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
 from itertools import count
 from threading import Condition, Lock, Thread
-from typing import TypeVar
 
 from statemaint.errors import LeaseHeldError, StatemaintError
 from statemaint.execute.announced import adopt_announcements
@@ -16,13 +13,9 @@ from statemaint.execute.lease import QUIET, RENEWALS, Lease, acquire, end_earlie
 from statemaint.maintain.run import end_run
 from statemaint.records.claims import Holder
 from statemaint.report.run import Emptied
-from statemaint.spark.fleet import Target
+from statemaint.spark.fleet import AT_A_TIME, Target, tried
 
-_T = TypeVar("_T")
-_R = TypeVar("_R")
 _log = logging.getLogger(__name__)
-# Concurrent requests of the driver, to the storages of all queries together.
-_AT_A_TIME = 16
 _LOOK_AGAIN = 1.0
 
 
@@ -41,7 +34,7 @@ class Renewals:
         with self._changed:
             self._held.add(lease)
             self._push(lease)
-            if len(self._threads) < _AT_A_TIME:
+            if len(self._threads) < AT_A_TIME:
                 thread = Thread(target=self._work, name="statemaint-leases", daemon=True)
                 self._threads.append(thread)
                 thread.start()
@@ -84,7 +77,7 @@ class Renewals:
 
 
 class Leases:
-    """The leases that a run has taken so far, by query; released to no one before `ended`."""
+    """The leases that a run has taken so far, by query, renewed until `close`."""
 
     def __init__(self, pause: Callable[[float], object] = time.sleep) -> None:
         self._renewals = Renewals()
@@ -146,7 +139,7 @@ class Leases:
         return emptied
 
     def close(self) -> None:
-        """Stops renewing leases."""
+        """Stops renewing leases: the remaining ones expire."""
         self._renewals.close()
 
 
@@ -155,34 +148,3 @@ def _longest(error: StatemaintError, wait: float) -> float:
     if not isinstance(error, LeaseHeldError):
         return 0.0
     return max(wait, QUIET + _LOOK_AGAIN) if error.ended else wait
-
-
-def each(work: Callable[[_T], _R], targets: Iterable[_T]) -> list[_R]:
-    """Does some work of the driver for each query, for several at a time; returns the results."""
-    with ThreadPoolExecutor(_AT_A_TIME) as pool:
-        return [*pool.map(work, targets)]
-
-
-def tried(work: Callable[[_T], object], targets: Iterable[_T]) -> dict[_T, StatemaintError]:
-    """Does some work for several targets at a time; returns those that failed, in their order."""
-    errors: dict[_T, StatemaintError] = {}
-
-    def attempt(target: _T) -> None:
-        try:
-            work(target)
-        except StatemaintError as error:
-            errors[target] = error
-
-    known = [*targets]
-    each(attempt, known)
-    return {target: errors[target] for target in known if target in errors}
-
-
-@contextmanager
-def leases(pause: Callable[[float], object] = time.sleep) -> Iterator[Leases]:
-    """Renews the taken leases while the block runs; the remaining ones then expire."""
-    held = Leases(pause)
-    try:
-        yield held
-    finally:
-        held.close()

@@ -20,10 +20,8 @@ from statemaint.queries.reading import QueriesReading
 from statemaint.report.record import code_of, with_emptied
 from statemaint.report.run import Emptied
 from statemaint.savepoint.report import SavepointReport, note_in_record
-from statemaint.spark.fleet import Target
-from statemaint.spark.leases import tried
-from statemaint.spark.outcomes import Row
-from statemaint.spark.summary import QuerySummary
+from statemaint.spark.fleet import Target, tried
+from statemaint.spark.outcomes import QuerySummary, Row
 from statemaint.storage import Storage
 
 if TYPE_CHECKING:

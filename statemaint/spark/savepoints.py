@@ -18,11 +18,10 @@ from statemaint.savepoint.plan import committed_batches
 from statemaint.savepoint.report import SavepointReport
 from statemaint.savepoint.run import Saving, saving
 from statemaint.savepoint.stores import StoreWriter
-from statemaint.spark.engine import EMPTY, Tell, answers, outcomes
+from statemaint.spark.engine import Tell, answers
 from statemaint.spark.exchange import AGAIN, exchanged, packed, saved
-from statemaint.spark.fleet import Target
-from statemaint.spark.frames import cores_of, shares
-from statemaint.spark.leases import each
+from statemaint.spark.fleet import Target, each
+from statemaint.spark.frames import cores_of, outcomes, shares
 from statemaint.spark.outcomes import Row, error_row, of_query, query_row
 from statemaint.spark.reporting import note_savepoints
 from statemaint.spark.units import Piece, task_workers
@@ -172,8 +171,7 @@ class QuerySave:
             unit = self._rows_of_units.get(store.directory, {})
             times = {name: unit.get(name) for name in ("unit", "started", "seconds")}
             yield {**self._row(store, written=bool(unit)), **place, **times}
-        notes = [{**EMPTY, **row} for row in self.notes]
-        yield {**query_row(self.target, self.run, notes), **place}
+        yield {**query_row(self.target, self.run, self.notes), **place}
 
     def _row(self, store: SavedStore, *, written: bool) -> Row:
         _, operator, partition, *name = store.directory.split("/")

@@ -16,7 +16,6 @@ from statemaint.plan.actions import Request
 from statemaint.planning import plan_checkpoint, scan_checkpoint
 from statemaint.records.claims import Holder, newest
 from statemaint.report.record import code_of
-from statemaint.report.run import exit_code_of
 from statemaint.report.task import BundleReport, PlanSummary, dumped, loaded
 from statemaint.report.to_json import verdict_json
 from statemaint.spark.fleet import Target
@@ -24,7 +23,7 @@ from statemaint.spark.frames import LEAST
 from statemaint.spark.outcomes import (
     Row,
     error_row,
-    findings_rows,
+    findings_columns,
     inventory_rows,
     of_query,
     plan_rows,
@@ -41,11 +40,7 @@ _MEGABYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A query, and the work to do on it.
-
-    Attributes:
-        options: the other inputs of the work.
-    """
+    """A query, and the work to do on it, with its other inputs as `options`."""
 
     target: Target
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -119,8 +114,7 @@ def check(piece: str) -> Iterator[Row]:
             "healthy": result.healthy,
             "stores": len(result.checkpoint.stores),
             "versions_checked": result.versions_checked,
-            "findings": findings_rows(result.findings),
-            "exit_code": exit_code_of(result.findings),
+            **findings_columns(result.findings),
         }
 
     for row in _whatever_happens(target, rows):
@@ -138,10 +132,8 @@ def prepare_query(piece: str) -> Iterator[Row]:
         yield from report_rows(target, prepared.idle, run=run, unit=None)
         planned = PlannedQuery(prepared.summary(every_unit=target.every_unit))
         if prepared.has_work:
-            found = weights(prepared.plan, given.options.get("costs") or {})
-            weighted = tuple(
-                (unit.operator, unit.partition, weight) for unit, weight in found.items()
-            )
+            found = weights(prepared.plan, given.options.get("costs") or {}).items()
+            weighted = tuple((unit.operator, unit.partition, weight) for unit, weight in found)
             planned = replace(planned, weights=weighted, handover=prepared.handover.to_json())
         yield {**of_query(target), "note": json.dumps(dumped(planned))}
 
@@ -226,11 +218,10 @@ def check_lease_held(storage: Storage, holder: Holder | None) -> None:
 
 
 def task_workers(storage: Storage) -> Workers:
-    """Returns the threads and the memory of one Spark task."""
-    return Workers(min(storage.parallel, _REQUESTS_AT_A_TIME), _memory(os.environ))
+    """Returns the threads of one Spark task, and its memory.
 
-
-def _memory(environment: Mapping[str, str]) -> int | None:
-    """Returns the memory set by STATEMAINT_MEMORY, else by `spark.executor.pyspark.memory`."""
-    limit = environment.get("PYSPARK_EXECUTOR_MEMORY_MB", "")
-    return memory_from(environment) or (int(limit) * _MEGABYTE if limit.isdecimal() else None)
+    That is set by STATEMAINT_MEMORY, else by `spark.executor.pyspark.memory`.
+    """
+    limit = os.environ.get("PYSPARK_EXECUTOR_MEMORY_MB", "")
+    memory = memory_from(os.environ) or (int(limit) * _MEGABYTE if limit.isdecimal() else None)
+    return Workers(min(storage.parallel, _REQUESTS_AT_A_TIME), memory)

@@ -23,17 +23,18 @@ from statemaint.spark import (
     plan_fleet,
     verify_fleet,
 )
-from statemaint.spark.columns import (
+from statemaint.spark.engine import carry_out
+from statemaint.spark.frames import (
     INVENTORY,
     NAMES_OF_SPARK,
     OUTCOMES,
     PLAN,
     VERIFIED,
     arrow_schema,
+    collected,
     ddl,
+    spread,
 )
-from statemaint.spark.frames import collected, spread
-from statemaint.spark.handed import carry_out
 from statemaint.storage import LocalStorage
 from tests.systems.spark.fleets import (
     POLICY,
