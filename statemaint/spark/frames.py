@@ -9,15 +9,14 @@ executors, and rows of outcomes come back.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from heapq import heapify, heappop, heappush
 from importlib.util import find_spec
 from itertools import chain, groupby, islice
-from typing import Any, TypeVar
+from typing import Any
 
 from statemaint.errors import ConfigError
+from statemaint.maintain.bundles import deal
 from statemaint.workers import in_order
 
-_T = TypeVar("_T")
 # The units of a query are at most a core's even share of all work, divided by this.
 TASKS_A_CORE = 4
 # Tasks for each core: enough that the last ones end together. Spark spends about 50 ms of a core on
@@ -327,19 +326,3 @@ def shares(weights: Mapping[str, float], cores: int) -> dict[str, int]:
     """
     most = max(sum(weights.values()) / (cores * TASKS_A_CORE), LEAST)
     return {query: max(1, -(-int(weight) // int(most))) for query, weight in weights.items()}
-
-
-def deal(work: Sequence[tuple[_T, float]], tasks: int) -> list[list[_T]]:
-    """Returns the work of each task, the heaviest first: in each task, and of the tasks.
-
-    Spark starts tasks in their order, so the longest ones start first.
-    """
-    dealt: list[list[_T]] = [[] for _ in range(min(tasks, len(work)))]
-    heap = [(0.0, 0, number) for number in range(len(dealt))]
-    heapify(heap)
-    for piece, weight in sorted(work, key=lambda pair: -pair[1]):
-        total, pieces, number = heappop(heap)
-        dealt[number].append(piece)
-        heappush(heap, (total + weight, pieces + 1, number))
-    order = sorted(heap, key=lambda task: (-task[0], task[2]))
-    return [dealt[number] for _, _, number in order]

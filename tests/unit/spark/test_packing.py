@@ -1,7 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemaint.spark.frames import TASKS_A_CORE, deal, shares
+from statemaint.maintain.bundles import deal
+from statemaint.spark.frames import TASKS_A_CORE, shares
 
 WORK = st.lists(st.floats(0, 1e9), max_size=50).map(lambda some: list(enumerate(some)))
 
