@@ -210,7 +210,6 @@ class _Rebuild:
             yield DamagedError(path, detail, code=code, version=version)
 
     def _once(self, file: _File, read: Callable[[_File], None]) -> tuple[_Bad, ...]:
-        """Returns the error of a file, if it has one."""
         path = file.entry.path
         if path not in self.read:
             self.read[path] = ()

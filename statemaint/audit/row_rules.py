@@ -218,7 +218,6 @@ class _Rules:
         self._values = value_reader(stored.layout, wrapping)
 
     def note(self, side: _Side, raw: bytes, value: bytes) -> None:
-        """Notes a row that stores of a join must agree on."""
         if self._kind == _COUNTS:
             side.counts[self.key.bytes_of(raw)] = _long(self._values(raw, value)[0])
         elif self._kind == _ENTRIES:
@@ -231,7 +230,6 @@ class _Rules:
 
 
 def _long(row: Row) -> int:
-    """Returns the last column of a row: a count or an index."""
     if not row or not isinstance(row[-1], int):
         raise CodecError("a count or an index is not a number", offset=0)
     return row[-1]

@@ -198,7 +198,6 @@ def verify_at(
 
 
 def _retained(checkpoint: Checkpoint, store: Store) -> int:
-    """Counts the versions of a store that a restart or a rollback may need."""
     if checkpoint.span is None:
         return 0
     first, last = checkpoint.span

@@ -190,7 +190,6 @@ class TaskResults:
 
     @property
     def reason(self) -> str | None:
-        """Returns why nothing was maintained."""
         return self.failure or (None if self.summary else _UNPLANNED)
 
     @property
@@ -199,7 +198,6 @@ class TaskResults:
 
     @property
     def silent(self) -> list[str]:
-        """Returns the bundles without a report on their stores, by their labels."""
         labels = {report.label for report in self.inspected}
         return [bundle.label for bundle in self.planned if bundle.label not in labels]
 

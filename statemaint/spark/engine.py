@@ -39,21 +39,13 @@ _AT_A_TIME, _AT_A_TIME_FOR_EACH_CORE = 500, 50
 
 @dataclass(frozen=True, slots=True)
 class FleetRun:
-    """One run of a fleet's maintenance.
+    """One run of a fleet's maintenance."""
 
-    Attributes:
-        name: its id, in the ledger of every query.
-        attempt: grows with each attempt at the same run, whose leases it ends.
-        force_snapshot: write a snapshot at the target even if the chain is short.
-        wait: seconds to wait for leases that other runs hold.
-        tell: receives the progress, in lines.
-    """
-
-    name: str
-    attempt: int
+    name: str  # its id, in the ledger of every query
+    attempt: int  # grows with each attempt at the same run, whose leases it ends
     force_snapshot: bool
-    wait: float
-    tell: Tell
+    wait: float  # seconds to wait for leases that other runs hold
+    tell: Tell  # receives the progress, in lines
 
 
 def run_fleet(
@@ -135,7 +127,6 @@ class _Answers:
 
     @property
     def reports(self) -> dict[str, list[BundleReport]]:
-        """Returns the reports on the units of each query."""
         found: dict[str, list[BundleReport]] = defaultdict(list)
         for row in self.notes:
             if row["note"]:
@@ -205,11 +196,9 @@ def _planned_ends(
     """Returns the result of each query's plan, which its refused lease makes a failure."""
     errors = {row["query"]: row["error"] for row in notes if row["error"]}
     errors |= {query: Failure.of(error).reason for query, error in held.refused.items()}
+    summaries = {query: plan.summary for query, plan in plans.items()}
     return {
-        target: TaskResults(
-            summary=plans[target.query].summary if target.query in plans else None,
-            failure=errors.get(target.query),
-        )
+        target: TaskResults((), summaries.get(target.query), errors.get(target.query))
         for target in fleet
     }
 
@@ -228,7 +217,6 @@ def maintain_orders(spark: Any, orders: Mapping[Target, WorkOrder], *, tell: Tel
 
 
 def _missing(ends: Mapping[Target, TaskResults]) -> list[Row]:
-    """Returns a row with an error for each unit without a result."""
     return [
         error_row(target, RuntimeError(f"{bundle.label} gave no report"))
         for target, end in ends.items()
@@ -238,7 +226,6 @@ def _missing(ends: Mapping[Target, TaskResults]) -> list[Row]:
 
 
 def _query_rows(fleet: Iterable[Target], run: FleetRun, notes: Iterable[Row]) -> dict[Target, Row]:
-    """Returns the row of each query itself."""
     by_query: dict[str, list[Row]] = defaultdict(list)
     for row in notes:
         by_query[row["query"]].append(row)
@@ -254,14 +241,8 @@ def carry_out(
     """Maintains the handed-over bundles, and stores the reports of each query; safe to repeat.
 
     A bundle with a report that counts is not maintained again by a later attempt. A query whose
-    storage fails has no reports, and does not stop the others (S16).
-
-    Args:
-        spark: the session.
-        handed: for each query, the address of its checkpoint for driver and executors, and the key
-            of its handover.
-        attempt: the number of this attempt.
-        tell: receives the progress, in lines.
+    storage fails has no reports, and does not stop the others (S16). `handed` has for each query
+    the address of its checkpoint for driver and executors, and the key of its handover.
     """
     orders = _read(handed, tell)
     reports = _maintained(spark, orders, tell)

@@ -189,7 +189,6 @@ def _sent(planned: SavepointPlan, places: Sequence[int | None]) -> Generator[Row
 
 
 def _received(files: Mapping[int, tuple[str, int]], tables: Iterable[Any]) -> Iterator[Any]:
-    """Yields the outcome of each file that sorted rows are of, as Arrow batches."""
     columns = ([table.column(name).to_pylist() for name in _ROWS] for table in tables)
     rows = (row for of_table in columns for row in zip(*of_table, strict=True))
     for place, of_place in groupby(rows, key=itemgetter(0)):

@@ -156,13 +156,9 @@ def spread(
 ) -> Any:
     """Returns the DataFrame of the rows that some work yields, computed by an action.
 
-    Args:
-        spark: the session.
-        pieces: the pieces of work, with their weights; Spark starts the heaviest first.
-        work: yields the rows of a piece, on an executor; importable there by its name.
-        columns: the columns of the rows.
-        waits: whether a piece mostly waits, so that a task works on several at a time.
-        tasks: the most tasks; by default what suits the cluster.
+    Spark starts the heaviest of the pieces first. The work yields the rows of a piece, on an
+    executor, and is importable there by its name. Of pieces that mostly wait, a task works on
+    several at a time.
     """
     if not pieces:
         return spark.createDataFrame([], ddl(columns))
@@ -241,7 +237,6 @@ def computed(
     columns: Mapping[str, str],
     waits: Callable[[str], bool],
 ) -> Any:
-    """Returns the rows that some work yields, as an Arrow table."""
     if not pieces:
         return arrow_schema(columns).empty_table()
     return collected(spread(spark, pieces, work, columns, waits=waits), columns)
@@ -271,11 +266,7 @@ def frame_of(spark: Any, table: Any, columns: Mapping[str, str]) -> Any:
 
 
 def must_be_new(spark: Any, output: str) -> None:
-    """Checks before any work that a dataset can be written to an address, as far as Spark says.
-
-    Raises:
-        ConfigError: when it exists, or Spark cannot look there.
-    """
+    """Checks before any work that a dataset can be written to an address, as far as Spark says."""
     try:
         spark.read.schema("query string").parquet(output).schema  # noqa: B018 -- Spark looks now
     except Exception as error:  # noqa: BLE001 -- of Py4J, of Spark Connect, of the file system

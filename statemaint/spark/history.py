@@ -11,6 +11,7 @@ a run replaces its file. No run rewrites the file of another. Days older than `k
 import io
 import logging
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -106,18 +107,17 @@ class History:
 
         An unreadable file is ignored: the costs only make tasks more even.
         """
-        costs: dict[str, dict[str, float]] = {}
+        costs: dict[str, dict[str, float]] = defaultdict(dict)
         try:
             paths = sorted(self._paths())
-            maintained = [path for path in paths if not path.partition("/")[2].startswith(_OTHERS)]
         except StorageError:
             return costs
+        maintained = [path for path in paths if not path.partition("/")[2].startswith(_OTHERS)]
         for path in maintained[-_NEWEST:]:  # a newer one replaces the costs of an older one
             for row in self._rows(path):
                 if row["unit"] and row["weight"] and row["seconds"]:
                     unit = UnitId(row["operator"], row["partition"])
-                    query = costs.setdefault(row["query"], {})
-                    query[str(unit)] = row["seconds"] / row["weight"]
+                    costs[row["query"]][str(unit)] = row["seconds"] / row["weight"]
         return costs
 
     def _attempt(self, path: str) -> int:
@@ -134,11 +134,9 @@ class History:
         import pyarrow.parquet as pq
 
         try:
-            content = self.storage.read(path)
-            found: Mapping[bytes, bytes] = pq.read_schema(io.BytesIO(content)).metadata or {}
+            return dict(pq.read_schema(io.BytesIO(self.storage.read(path))).metadata or {})
         except (NotFoundError, CodecError, pa.ArrowException):
             return None
-        return found
 
     def _rows(self, path: str) -> list[Mapping[str, Any]]:
         import pyarrow as pa
@@ -146,13 +144,11 @@ class History:
 
         try:
             content = io.BytesIO(self.storage.read(path))
-            rows: list[Mapping[str, Any]] = pq.read_table(content, columns=_COLUMNS).to_pylist()
+            return [*pq.read_table(content, columns=_COLUMNS).to_pylist()]
         except (StorageError, CodecError, pa.ArrowException):
             return []
-        return rows
 
     def _paths(self) -> list[str]:
-        """Returns the files of all runs, by day and run."""
         return [entry.path for entry in self.storage.list("") if _PATH.fullmatch(entry.path)]
 
 
@@ -161,7 +157,6 @@ def _folder(time: float) -> str:
 
 
 def _widened(table: Any, run: str, verb: str) -> Any:
-    """Returns the rows of a verb with all columns of the history."""
     import pyarrow as pa
 
     known = {name: table[name] for name in table.column_names}

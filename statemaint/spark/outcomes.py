@@ -31,12 +31,10 @@ Row = dict[str, Any]
 
 
 def of_query(target: Target) -> Row:
-    """Returns the common columns of the rows of a query."""
     return {"query": target.query, "checkpoint": target.checkpoint}
 
 
 def error_row(target: Target, error: Exception) -> Row:
-    """Returns the row of a query, or of a unit, that could not be processed."""
     return {
         **of_query(target),
         "outcome": "held" if isinstance(error, LeaseHeldError) else "failed",
@@ -156,28 +154,17 @@ def query_row(target: Target, run: str, rows: Sequence[Mapping[str, Any]]) -> Ro
 
 @dataclass(slots=True)
 class QuerySummary:
-    """The summary of the rows of a query.
-
-    Attributes:
-        stores: the number of its stores.
-        chain: the longest chain of a store.
-        sums: the sum of each counted column that the rows have.
-        actions: the number of actions of each kind in its plan.
-        codes: the codes of its findings.
-        halted: the number of stores that are halted.
-        errors: why it, or a part of it, could not be processed.
-        exit_code: the worst of its rows.
-    """
+    """The summary of the rows of a query."""
 
     query: str
     checkpoint: str
     stores: int = 0
-    chain: int | None = None
-    sums: Counter[str] = field(default_factory=Counter)
-    actions: Counter[str] = field(default_factory=Counter)
-    codes: set[str] = field(default_factory=set)
-    halted: int = 0
-    errors: list[str] = field(default_factory=list)
+    chain: int | None = None  # the longest of a store
+    sums: Counter[str] = field(default_factory=Counter)  # of each counted column of the rows
+    actions: Counter[str] = field(default_factory=Counter)  # of each kind in its plan
+    codes: set[str] = field(default_factory=set)  # of its findings
+    halted: int = 0  # stores
+    errors: list[str] = field(default_factory=list)  # why a part of it could not be processed
     exit_code: int = 0
 
     def add(self, row: Mapping[str, Any]) -> None:
@@ -227,14 +214,13 @@ class QuerySummary:
 
 
 def summaries(rows: Iterable[Mapping[str, Any]]) -> list[QuerySummary]:
-    """Returns a summary of each query, the worst first."""
     by_query: dict[str, QuerySummary] = {}
     for row in rows:
         summary = by_query.setdefault(row["query"], QuerySummary(row["query"], row["checkpoint"]))
         summary.add(row)
-    return sorted(by_query.values(), key=_badness)
 
+    def badness(summary: QuerySummary) -> tuple[Any, ...]:
+        order = WORST_FIRST.index(summary.exit_code)
+        return order, -summary.halted, -len(summary.errors), -(summary.chain or 0), summary.query
 
-def _badness(summary: QuerySummary) -> tuple[Any, ...]:
-    order = WORST_FIRST.index(summary.exit_code)
-    return order, -summary.halted, -len(summary.errors), -(summary.chain or 0), summary.query
+    return sorted(by_query.values(), key=badness)

@@ -112,8 +112,6 @@ class _Flags:
 
 
 def _fleet_flags(command: Command) -> Command:
-    """Adds the flags of a fleet, which the command gets as one."""
-
     @wraps(command)
     def with_flags(**flags: Any) -> None:
         of_fleet = {field.name: flags.pop(field.name) for field in fields(_Flags)}

@@ -66,7 +66,6 @@ def reporting(
 def _tasks(
     reading: QueriesReading, fleet: Sequence[Target], verb: str, attempt: int
 ) -> "list[Task]":
-    """Returns a task of each query whose metrics have a destination."""
     try:
         wanted = [
             (named_of(reading, target.query), targets)
@@ -120,7 +119,6 @@ def note_verifications(fleet: Iterable[Target], rows: Iterable[Row]) -> None:
 
 
 def note_savepoints(reports: Mapping[Target, SavepointReport]) -> None:
-    """Adds the savepoint of each query to its record."""
     _noted(lambda target, storage: note_in_record(storage, reports[target]), reports)
 
 

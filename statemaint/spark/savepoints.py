@@ -13,7 +13,7 @@ from statemaint.model.ids import StoreId, UnitId, version_of
 from statemaint.records.claims import Holder
 from statemaint.records.savepoints import SAME, SavedStore, Shape
 from statemaint.report.task import dumped, loaded
-from statemaint.report.to_json import id_json
+from statemaint.report.to_json import fields_json, id_json
 from statemaint.savepoint.plan import committed_batches
 from statemaint.savepoint.report import SavepointReport
 from statemaint.savepoint.run import Saving, saving
@@ -22,7 +22,7 @@ from statemaint.spark.engine import Tell, answers
 from statemaint.spark.exchange import AGAIN, exchanged, packed, saved
 from statemaint.spark.fleet import Target, each
 from statemaint.spark.frames import cores_of, outcomes, shares
-from statemaint.spark.outcomes import Row, error_row, of_query, query_row
+from statemaint.spark.outcomes import Row, error_row, findings_columns, of_query, query_row
 from statemaint.spark.reporting import note_savepoints
 from statemaint.spark.units import Piece, task_workers
 from statemaint.storage import open_storage
@@ -55,25 +55,18 @@ def save_fleet(
 
 @dataclass(slots=True)
 class QuerySave:
-    """The savepoint of one query, on the driver.
-
-    Attributes:
-        steps: the savepoint as long as executors have stores to write.
-        writer: what they write.
-        report: the savepoint once it is whole.
-        notes: the rows of what failed.
-    """
+    """The savepoint of one query, on the driver."""
 
     target: Target
     run: str
     pin: bool
     shape: Shape = SAME
     dest: str = ""
-    steps: Saving | None = None
-    writer: StoreWriter | None = None
-    report: SavepointReport | None = None
-    notes: list[Row] = field(default_factory=list)
-    _holder: Holder = field(default_factory=lambda: Holder(""))
+    steps: Saving | None = None  # as long as executors have stores to write
+    writer: StoreWriter | None = None  # what they write
+    report: SavepointReport | None = None  # once it is whole
+    notes: list[Row] = field(default_factory=list)  # the rows of what failed
+    _holder: Holder = field(init=False)
     _bundles: tuple[Bundle, ...] = ()
     _rows_of_units: dict[str, Row] = field(default_factory=dict)
     _rounds: int = 0
@@ -85,15 +78,12 @@ class QuerySave:
         source = self.target.open()
         batch = max(committed_batches(source), default=0)
         self.dest = str(self.target.savepoint).replace("{batch}", str(batch))
-        self._holder = Holder(f"{self.run}.{self.target.query}")
+        holder = self._holder = Holder(f"{self.run}.{self.target.query}")
         dest = open_storage(self.dest)
-        self.steps = saving(
-            source, dest, batch, shape=self.shape, pin=self.pin, shared=self._holder
-        )
+        self.steps = saving(source, dest, batch, shape=self.shape, pin=self.pin, shared=holder)
         return next(self.steps)
 
     def weights(self) -> Mapping[UnitId, float]:
-        """Returns the work that is left of each partition."""
         found = defaultdict[UnitId, float](lambda: PER_PARTITION)
         for store, write in self.writer.left if self.writer else ():
             found[store.id.unit] += write.chain.size
@@ -118,7 +108,6 @@ class QuerySave:
             yield Piece(self.target, options).to_json(), bundle.weight
 
     def exchanged(self, spark: Any) -> list[Row]:
-        """Returns the rows of the files that are left to be written row by row."""
         return exchanged(spark, self.target, self.writer, self._options) if self.writer else []
 
     @property
@@ -130,11 +119,10 @@ class QuerySave:
         """Takes the rows of all units: the savepoint is whole then, starts over, or has failed."""
         mine = {row["unit"]: row for row in rows if row["query"] == self.target.query}
         writes = self.writer.writes_left if self.writer else ()
-        expected = [bundle.label for bundle in self._bundles] + [
-            write.store.directory for write in writes
-        ]
-        for label in (label for label in expected if label not in mine):
-            mine[label] = error_row(self.target, RuntimeError(f"{label} gave no report"))
+        expected = [bundle.label for bundle in self._bundles]
+        for label in (*expected, *(write.store.directory for write in writes)):
+            if label not in mine:
+                mine[label] = error_row(self.target, RuntimeError(f"{label} gave no report"))
         failed = [row for row in mine.values() if row.get("error")]
         if any(row.get("note") != AGAIN for row in failed):
             self.notes += failed
@@ -189,10 +177,8 @@ class QuerySave:
             "bytes_written": size if written else 0,
             "files_deleted": 0,
             "bytes_deleted": 0,
-            "rows": store.rows,
-            "digest": store.digest,
-            "findings": [],
-            "exit_code": 0,
+            **fields_json(store, "rows digest"),
+            **findings_columns(()),
         }
 
 

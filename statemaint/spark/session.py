@@ -31,7 +31,6 @@ Probe = Callable[[], dict[str, str]]
 
 
 def session(master: str | None, remote: str | None) -> Any:
-    """Returns a Spark session."""
     SparkSession = _session_class()  # noqa: N806 -- a class
     if master and remote:
         raise ConfigError("--master and --remote are mutually exclusive; give one of them")
@@ -71,11 +70,7 @@ def _session_class() -> Any:
 
 
 def check_executors(spark: Any, addresses: Iterable[str]) -> None:
-    """Has one task of an executor import what the fleet at some addresses needs.
-
-    Raises:
-        ConfigError: when a package is missing there, or that of another version is.
-    """
+    """Has one task of an executor import what the fleet at some addresses needs."""
     modules = ["statemaint.spark.units", "numba"]
     if context_of(spark) is None or find_spec("pandas"):
         modules.append("pyarrow")  # or the rows are those of an RDD

@@ -55,16 +55,11 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class PlannedQuery:
-    """The message of a query's plan to the driver.
-
-    Attributes:
-        weights: each partition with work, as operator, partition and weight.
-        handover: the data that the units need not read again, as text.
-    """
+    """The message of a query's plan to the driver."""
 
     summary: PlanSummary
-    weights: tuple[tuple[int, int, float], ...] = ()
-    handover: str | None = None
+    weights: tuple[tuple[int, int, float], ...] = ()  # operator, partition and weight, if any
+    handover: str | None = None  # what the units need not read again, as text
 
 
 def waits(piece: str) -> bool:
@@ -142,7 +137,6 @@ def prepare_query(piece: str) -> Iterator[Row]:
 
 
 def unit_piece(target: Target, order: WorkOrder, bundle: Bundle) -> tuple[str, float]:
-    """Returns the piece of work of a unit, with its weight."""
     order = replace(order, bundles=(bundle,))
     return Piece(target, {"order": dumped(order)}).to_json(), bundle.weight
 
