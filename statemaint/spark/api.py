@@ -29,14 +29,7 @@ def inventory(spark: "SparkSession", queries: Queries) -> "DataFrame":
     """Returns the inventory: a row for each store, and for each query with findings of its own.
 
     It is read by an action, and again by the next one: `cache()` it, or write it. Nothing is
-    written to a checkpoint.
-
-    Args:
-        spark: the session.
-        queries: the fleet: a queries file, its path, addresses by name, or `Target`s.
-
-    Raises:
-        ConfigError: when the fleet cannot be used.
+    written to a checkpoint. The fleet is a queries file, its path, addresses by name, or `Target`s.
     """
     pieces = map(Piece, fleet_of(queries))
     return _named(_spread(spark, pieces, take_inventory, frames.INVENTORY))
@@ -51,16 +44,8 @@ def plan_fleet(
 ) -> "DataFrame":
     """Returns the plan of maintenance: a row for each action, and for each finding.
 
-    It is planned by an action, and again by the next one. Nothing is written (S13).
-
-    Args:
-        spark: the session.
-        queries: the fleet, as for `inventory`.
-        policy: settings for every query.
-        force: plan a snapshot at the target even if the chain is short.
-
-    Raises:
-        ConfigError: when the fleet, or the policy, cannot be used.
+    It is planned by an action, and again by the next one. Nothing is written (S13). The `policy`
+    has settings for every query; by `force`, snapshots are planned where chains are short, too.
     """
     options = {"force_snapshot": force}
     pieces = (Piece(target, options) for target in fleet_of(queries, policy))
@@ -72,14 +57,8 @@ def verify_fleet(
 ) -> "DataFrame":
     """Returns whether every retained version loads: a row for each share of each query.
 
-    Args:
-        spark: the session.
-        queries: the fleet, as for `inventory`.
-        deep: read and compare everything, as `statemaint verify --deep` does.
-        shares: the number of tasks that share a query's partitions; each reports findings of logs.
-
-    Raises:
-        ConfigError: when the fleet cannot be used.
+    By `deep` everything is read and compared, as `statemaint verify --deep` does. As many tasks as
+    there are `shares` share a query's partitions; each reports findings of logs.
     """
     pieces = (
         Piece(target, {"deep": deep, "share": [share, shares]})
@@ -120,7 +99,6 @@ def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
         tell: receives the progress, in lines.
 
     Raises:
-        ConfigError: when the fleet, the policy or the history's address cannot be used.
         StorageError: when the outcomes cannot be added to the history; the fleet is maintained.
     """
     reading = reading_of(queries)

@@ -16,7 +16,6 @@ from statemaint.maintain.record import read_record
 from statemaint.model.policy import PRESETS, Policy
 from statemaint.queries.checks import newest_time
 from statemaint.queries.memory import state_folder
-from statemaint.queries.models import Query
 from statemaint.queries.problems import InvalidQueriesError
 from statemaint.queries.reader import QueriesReader
 from statemaint.queries.reading import QueriesReading
@@ -150,18 +149,6 @@ def tried(work: Callable[[_T], object], targets: Iterable[_T]) -> dict[_T, State
     return {target: error for target, error in errors if error}
 
 
-def _schedule(query: Query, verb: str) -> str | None:
-    if verb == "maintain":
-        return query.schedule
-    return query.savepoint.schedule if query.savepoint else None
-
-
-def _last(record: Record, verb: str) -> float | None:
-    if verb == "maintain":
-        return record.success
-    return record.savepoint.ended if record.savepoint else None
-
-
 def due_queries(
     reading: QueriesReading, fleet: Sequence[Target], verb: str, now: float
 ) -> list[Target]:
@@ -172,14 +159,16 @@ def due_queries(
 
     def is_due(target: Target) -> bool:
         query = reading.queries.get(target.query)
-        scheduled = newest_time(_schedule(query, verb), now) if query else None
+        terms = query.savepoint if query and verb == "savepoint" else query
+        scheduled = newest_time(terms.schedule, now) if terms else None
         if target.mistake or scheduled is None:
             return True
         try:
-            record = read_record(target.open())
+            record = read_record(target.open()) or Record(None)
         except StatemaintError:
             return True  # the run says why
-        last = _last(record, verb) if record else None
+        saved = record.savepoint.ended if record.savepoint else None
+        last = saved if verb == "savepoint" else record.success
         return last is None or last < scheduled
 
     answers = each(is_due, fleet)

@@ -167,12 +167,7 @@ def _widened(table: Any, run: str, verb: str) -> Any:
 
 
 def read_history(spark: "SparkSession", address: str) -> "DataFrame":
-    """Returns the rows of all runs, with the verb of each, and its day as `date`.
-
-    Args:
-        spark: the session.
-        address: the address of the history for Spark.
-    """
+    """Returns the rows of all runs, with the verb of each, and its day as `date`."""
     from pyspark.sql.functions import expr
 
     rows = spark.read.schema(f"{ddl(HISTORY)}, date date").parquet(address)
@@ -183,10 +178,6 @@ def history_views(spark: "SparkSession", address: str) -> None:
     """Makes temporary views of a history: `history`, and of it `maintained`, `saved`, `verified`.
 
     `history` has all columns; each of the others has those of its verb, and `date`.
-
-    Args:
-        spark: the session.
-        address: the address of the history for Spark.
     """
     history = read_history(spark, address)
     history.createOrReplaceTempView("history")
