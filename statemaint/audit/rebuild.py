@@ -35,9 +35,7 @@ from statemaint.plan.staleness import Suspect, judge
 
 
 def seems_whole(
-    source: Source,
-    file: Delta | Snapshot,
-    on_header: Callable[[Header], object] = lambda _: None,
+    source: Source, file: Delta | Snapshot, on_header: Callable[[Header], object] = lambda _: None
 ) -> bool:
     """Returns whether a file begins and ends as its format requires; reads nothing in between.
 

@@ -190,11 +190,14 @@ def recorded_recovery(storage: Storage, recover: Callable[[], _Recovered]) -> _R
 
 @contextmanager
 def _failures_noted(storage: Storage, *, part: bool = False, trend: bool = True) -> Iterator[None]:
+    """Adds the end of a run that fails before it has looked at the stores."""
     try:
         yield
     except StatemaintError as error:
         if not is_refusal(error.code):
-            note_run(storage, failed_run(storage, error), part=part, trend=trend)
+            now, failure = storage.now(), f"{error.code}: {error}"
+            last = run_ended(new_run_id(now), 0, (), PlanSummary(), ended=now, failure=failure)
+            note_run(storage, last, part=part, trend=trend)
         raise
 
 
@@ -205,12 +208,6 @@ def is_refusal(code: str | None) -> bool:
     files writes nothing there, not even this (S24).
     """
     return code in _REFUSALS
-
-
-def failed_run(storage: Storage, error: StatemaintError) -> LastRun:
-    """Returns the end of a run that failed before it looked at the stores."""
-    now, failure = storage.now(), f"{error.code}: {error}"
-    return run_ended(new_run_id(now), 0, (), PlanSummary(), ended=now, failure=failure)
 
 
 def _ended(report: Report, *, every_unit: bool) -> LastRun:

@@ -18,7 +18,7 @@ from statemaint.model.ids import UnitId
 from statemaint.records.claims import Holder
 from statemaint.report.task import BundleReport, Failure, loaded
 from statemaint.spark.fleet import Target, tried
-from statemaint.spark.frames import NOTED, computed, cores_of, outcomes, shares
+from statemaint.spark.frames import NOTED, Work, computed, cores_of, outcomes, shares
 from statemaint.spark.leases import Leases
 from statemaint.spark.outcomes import Row, error_row, findings_columns, of_query, query_row
 from statemaint.spark.reporting import note_runs
@@ -107,16 +107,17 @@ def _run(spark: Any, fleet: Sequence[Target], run: FleetRun, costs: Mapping[str,
 
 
 @dataclass(frozen=True, slots=True)
-class _Answers:
+class Answers:
     """The results of executors: the rows of stores, and those of the queries themselves."""
 
     table: Any
     notes: list[Row]
 
     @classmethod
-    def of(cls, table: Any) -> "_Answers":
+    def by_executors(cls, spark: Any, pieces: Sequence[tuple[str, float]], work: Work) -> "Answers":
         import pyarrow.compute as pc
 
+        table = computed(spark, pieces, work, NOTED, waits)
         alone = pc.is_null(table["operator"])
         return cls(table.filter(pc.invert(alone)), table.filter(alone).to_pylist())
 
@@ -143,18 +144,13 @@ class _Answers:
 
 def _planned(
     spark: Any, fleet: Iterable[Target], run: FleetRun, costs: Mapping[str, Costs]
-) -> _Answers:
+) -> Answers:
     options = {"run": run.name, "force_snapshot": run.force_snapshot}
     pieces = [
         (Piece(target, {**options, "costs": costs.get(target.query)}).to_json(), 1.0)
         for target in fleet
     ]
-    return answers(spark, pieces, prepare_query)
-
-
-def answers(spark: Any, pieces: Sequence[tuple[str, float]], work: Any) -> _Answers:
-    """Returns the rows of pieces of work, with their weights, by executors."""
-    return _Answers.of(computed(spark, pieces, work, NOTED, waits))
+    return Answers.by_executors(spark, pieces, prepare_query)
 
 
 def _orders(
@@ -188,10 +184,7 @@ def _orders(
 
 
 def _planned_ends(
-    fleet: Iterable[Target],
-    plans: Mapping[str, PlannedQuery],
-    notes: Iterable[Row],
-    held: Leases,
+    fleet: Iterable[Target], plans: Mapping[str, PlannedQuery], notes: Iterable[Row], held: Leases
 ) -> dict[Target, TaskResults]:
     """Returns the result of each query's plan, which its refused lease makes a failure."""
     errors = {row["query"]: row["error"] for row in notes if row["error"]}
@@ -203,7 +196,7 @@ def _planned_ends(
     }
 
 
-def maintain_orders(spark: Any, orders: Mapping[Target, WorkOrder], *, tell: Tell) -> _Answers:
+def maintain_orders(spark: Any, orders: Mapping[Target, WorkOrder], *, tell: Tell) -> Answers:
     """Maintains the bundles of queries whose leases the driver holds, by executors."""
     units = [
         (target, order, bundle) for target, order in orders.items() for bundle in order.bundles
@@ -213,7 +206,7 @@ def maintain_orders(spark: Any, orders: Mapping[Target, WorkOrder], *, tell: Tel
         f"maintaining {counted(partitions, 'partition')} of "
         f"{counted(len(orders), 'query', 'queries')} in {counted(len(units), 'unit')}"
     )
-    return answers(spark, [unit_piece(*unit) for unit in units], maintain_unit)
+    return Answers.by_executors(spark, [unit_piece(*unit) for unit in units], maintain_unit)
 
 
 def _missing(ends: Mapping[Target, TaskResults]) -> list[Row]:

@@ -14,13 +14,7 @@ from statemaint.plan.withheld import by_reason
 from statemaint.report.outcome import StoreReport
 from statemaint.report.run import WORST_FIRST, Report, exit_code_of, worst_code
 from statemaint.report.task import Failure
-from statemaint.report.to_json import (
-    action_json,
-    chain_length,
-    fields_json,
-    id_json,
-    store_json,
-)
+from statemaint.report.to_json import action_json, chain_length, fields_json, id_json, store_json
 from statemaint.spark.fleet import Target
 
 _SUMMED = (
