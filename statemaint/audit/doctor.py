@@ -17,7 +17,7 @@ from statemaint.model.ids import batch_in, batch_of, version_of
 from statemaint.model.policy import PRESETS
 from statemaint.model.restart_time import SLOTS, Load, replay_of
 from statemaint.model.verdict import Looked, Verdict
-from statemaint.plan.findings.restart import blockers, is_doubt, resumes, spoiled_batches
+from statemaint.plan.findings import restart
 from statemaint.plan.planner import plan
 from statemaint.plan.recovery.rollback import newest_to_go_back_to
 from statemaint.plan.staleness import judge
@@ -112,12 +112,7 @@ class Diagnosis(Displayed):
 
     @property
     def verdict(self) -> Verdict:
-        return Verdict.of(
-            unread=self.unread > 0,
-            blocked=not self.restarts,
-            damaged=bool(self.counts),
-            committed=self.checkpoint.committed is not None,
-        )
+        return restart.verdict(self.checkpoint, self.findings, self_repairing=self.self_repairing)
 
     @property
     def looked(self) -> Looked:
@@ -136,7 +131,7 @@ class Diagnosis(Displayed):
     @property
     def blockers(self) -> Iterator[Finding]:
         """Yields the findings that stop a restart, or make it wrong, before any state is read."""
-        return blockers(self.checkpoint, self.findings)
+        return restart.blockers(self.checkpoint, self.findings)
 
     @property
     def counts(self) -> Counter[FindingCode]:
@@ -161,7 +156,7 @@ class Diagnosis(Displayed):
     @property
     def doubtful(self) -> bool:
         """Returns whether a file that loads does not match a checksum that Spark does not read."""
-        return any(is_doubt(finding) for finding in self.findings)
+        return any(restart.is_doubt(finding) for finding in self.findings)
 
     @property
     def misplaced(self) -> bool:
@@ -286,7 +281,7 @@ def doctor(
         disputed=tuple(_disputed(checkpoint, verified.findings)),
         right=tuple(_right(reading, verified, loadable, workers)),
         deep=deep,
-        resumable=resumes(checkpoint, verified.findings),
+        resumable=restart.resumes(checkpoint, verified.findings),
         self_repairing=verified.passed_over is not None,
         passed_over=verified.passed_over or (),
         waits=tuple(_waits(reading, checkpoint, longest, chain)),
@@ -330,7 +325,7 @@ def _loadable(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator
     required, target = checkpoint.required, checkpoint.target
     if required is None or target is None or checkpoint.provider is Provider.UNKNOWN:
         return
-    spoiled = spoiled_batches(findings)
+    spoiled = restart.spoiled_batches(findings)
     loads = [(store.id, store.versions.loadable(required, target)) for store in checkpoint.stores]
     for batch in checkpoint.batches:
         version = version_of(batch)
@@ -351,14 +346,14 @@ def _compared(
     forecast: Forecast, checkpoint: Checkpoint, past: Iterable[PastRestart]
 ) -> Iterator[float]:
     """Yields how many times as long as forecast each restart took whose files are still there."""
-    for restart in (it for it in past if it.version <= (checkpoint.target or 0)):
-        stores = (_then(store, restart.began) for store in checkpoint.needed(restart.version))
-        works = [replay_of(store, restart.version, forecast.record) for store in stores]
+    for known in (it for it in past if it.version <= (checkpoint.target or 0)):
+        stores = (_then(store, known.began) for store in checkpoint.needed(known.version))
+        works = [replay_of(store, known.version, forecast.record) for store in stores]
         read = [work for work in works if work]
-        if read and len(read) == len(works) and restart.seconds:
-            slots = restart.slots or forecast.slots
-            then = replace(forecast, spark=restart.spark or forecast.spark, slots=slots)
-            yield restart.seconds / then.seconds(Load.of(read), warm=restart.warm).middle
+        if read and len(read) == len(works) and known.seconds:
+            slots = known.slots or forecast.slots
+            then = replace(forecast, spark=known.spark or forecast.spark, slots=slots)
+            yield known.seconds / then.seconds(Load.of(read), warm=known.warm).middle
 
 
 def _then(store: Store, time: float) -> Store:

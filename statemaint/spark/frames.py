@@ -15,7 +15,7 @@ from typing import Any
 
 from statemaint.errors import ConfigError
 from statemaint.maintain.bundles import deal
-from statemaint.workers import in_order
+from statemaint.workers import in_order, nothing
 
 # The units of a query are at most a core's even share of all work, divided by this.
 TASKS_A_CORE = 4
@@ -36,76 +36,40 @@ _TASKS_WITHOUT_A_WORD = 8
 
 # -- columns, with their types
 
+
+def _columns(text: str) -> Mapping[str, str]:
+    parts = (column.partition(" ") for column in text.split(", "))
+    return {name: kind for name, _, kind in parts}
+
+
 _FINDINGS = "array<struct<code:string,detail:string>>"
-_QUERY = {"query": "string", "checkpoint": "string"}
-_STORE = {**_QUERY, "operator": "int", "partition": "int", "store": "string"}
-_RESULT = {"findings": _FINDINGS, "exit_code": "int", "error": "string"}
+_QUERY = "query string, checkpoint string"
+_STORE = f"{_QUERY}, operator int, partition int, store string"
+_RESULT = f"findings {_FINDINGS}, exit_code int, error string"
 
 NAMES_OF_SPARK = {"operatorId": "operator", "partitionId": "partition", "storeName": "store"}
 """Columns that DataFrames have besides: what Spark's tables of state call a column of ours."""
-
-INVENTORY: Mapping[str, str] = {
-    **_STORE,
-    "provider": "string",
-    "target_version": "bigint",
-    "first_version": "bigint",
-    "last_version": "bigint",
-    "snapshots": "array<bigint>",
-    "chain_length": "int",
-    "files": "bigint",
-    "bytes": "bigint",
-    **_RESULT,
-}
-
-PLAN: Mapping[str, str] = {
-    **_STORE,
-    "action": "string",
-    "version": "bigint",
-    "path": "string",
-    "bytes": "bigint",
-    "reason": "string",
-    "detail": "string",
-    "exit_code": "int",
-}
-
-OUTCOMES: Mapping[str, str] = {
-    "run": "string",
-    **_STORE,
-    "outcome": "string",
-    "version": "bigint",
-    "chain_before": "int",
-    "chain_after": "int",
-    "files": "bigint",
-    "bytes": "bigint",
-    "snapshots_written": "int",
-    "bytes_written": "bigint",
-    "files_deleted": "bigint",
-    "bytes_deleted": "bigint",
-    "reclaimable_bytes": "bigint",
-    "rows": "bigint",
-    "digest": "string",
-    **_RESULT,
-    "unit": "string",
-    "weight": "double",
-    "started": "double",
-    "seconds": "double",
-    "savepoint": "string",
-}
-
+INVENTORY = _columns(
+    f"{_STORE}, provider string, target_version bigint, first_version bigint, last_version bigint, "
+    f"snapshots array<bigint>, chain_length int, files bigint, bytes bigint, {_RESULT}"
+)
+PLAN = _columns(
+    f"{_STORE}, action string, version bigint, path string, bytes bigint, reason string, "
+    "detail string, exit_code int"
+)
+OUTCOMES = _columns(
+    f"run string, {_STORE}, outcome string, version bigint, chain_before int, chain_after int, "
+    "files bigint, bytes bigint, snapshots_written int, bytes_written bigint, "
+    "files_deleted bigint, bytes_deleted bigint, reclaimable_bytes bigint, rows bigint, "
+    f"digest string, {_RESULT}, unit string, weight double, started double, seconds double, "
+    "savepoint string"
+)
 # Other messages of a task to the driver: JSON, in rows without a store.
 NOTED: Mapping[str, str] = {**OUTCOMES, "note": "string"}
-
-VERIFIED: Mapping[str, str] = {
-    **_QUERY,
-    "share": "int",
-    "verdict": "string",
-    "looked_at": "string",
-    "healthy": "boolean",
-    "stores": "bigint",
-    "versions_checked": "bigint",
-    **_RESULT,
-}
-
+VERIFIED = _columns(
+    f"{_QUERY}, share int, verdict string, looked_at string, healthy boolean, stores bigint, "
+    f"versions_checked bigint, {_RESULT}"
+)
 # Of a history: the outcomes of maintenance and savepoints, and the results of verifications.
 HISTORY: Mapping[str, str] = {"verb": "string", **OUTCOMES, **VERIFIED}
 
@@ -141,17 +105,13 @@ def batch(columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> Any:
 # -- work
 
 
-def never(_piece: str) -> bool:
-    return False
-
-
 def spread(
     spark: Any,
     pieces: Sequence[tuple[str, float]],
     work: Work,
     columns: Mapping[str, str],
     *,
-    waits: Callable[[str], bool] = never,
+    waits: Callable[[str], object] = nothing,
     tasks: int | None = None,
 ) -> Any:
     """Returns the DataFrame of the rows that some work yields, computed by an action.
@@ -182,7 +142,7 @@ class _Task:
 
     work: Work
     columns: Mapping[str, str]
-    waits: Callable[[str], bool]
+    waits: Callable[[str], object]
 
     def tuples(self, pieces: Iterable[str]) -> Iterator[tuple[Any, ...]]:
         for row in self._rows(pieces):
@@ -235,7 +195,7 @@ def computed(
     pieces: Sequence[tuple[str, float]],
     work: Work,
     columns: Mapping[str, str],
-    waits: Callable[[str], bool],
+    waits: Callable[[str], object],
 ) -> Any:
     if not pieces:
         return arrow_schema(columns).empty_table()

@@ -14,7 +14,7 @@ from rich.filesize import decimal
 from statemaint import __version__
 from statemaint.cli import tables
 from statemaint.cli.common import output_to
-from statemaint.cli.options import DURATION, SHARE, as_json, policy_changes
+from statemaint.cli.options import DURATION, SHARE, as_json, policy_changes, with_options
 from statemaint.cli.savepoint import shape_flags
 from statemaint.errors import ConfigError, StorageError
 from statemaint.queries.reading import is_in_shard
@@ -117,9 +117,7 @@ def _fleet_flags(command: Command) -> Command:
         of_fleet = {field.name: flags.pop(field.name) for field in fields(_Flags)}
         command(flags=_Flags(**of_fleet), **flags)
 
-    for option in reversed(_FLEET):
-        with_flags = option(with_flags)
-    return as_json(with_flags)
+    return as_json(with_options(with_flags, _FLEET))
 
 
 def _history_flags(command: Command) -> Command:
