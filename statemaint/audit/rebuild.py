@@ -179,8 +179,7 @@ class _Rebuild:
         if bad or not snapshot or self._is_suspect(snapshot):
             return bad
         follows = version == 1 or version - 1 in self.loads  # the empty state always loads
-        compared = follows and version in self.versions.deltas
-        if compared and snapshot.entry.path in self.digests:
+        if follows and version in self.versions.deltas and snapshot.entry.path in self.digests:
             try:
                 self._compare(snapshot)
             except (CheckpointError, UnsupportedError) as error:
@@ -223,8 +222,10 @@ class _Rebuild:
         families = self.store.rocks.families if self.store.rocks else {}
         if self.depth is Depth.HEADERS or by_id or any(families.values()):
             whole = seems_whole(self.source, delta, header.append)
-        if header:
-            self._check_families(delta, header[0], families)
+        # A store has column families or has not: any zip that names them tells.
+        if header and (path := next((path for path, named in families.items() if named), None)):
+            with in_file(delta.entry.path):
+                header[0].must_be_like(path, column_families=True)
         if self.depth is not Depth.HEADERS or not whole:
             small = self.few and self.store.rocks is None and delta.entry.size < _SMALL
             engine = ClearEngine() if small else self.engine()
@@ -232,14 +233,6 @@ class _Rebuild:
                 self.used[delta.entry.path] = used
         if by_id and header and delta.version not in self.zips:
             self._check_lineage(delta, header[0].lineage)
-
-    def _check_families(
-        self, delta: Delta, header: Header, families: Mapping[str, Mapping[str, int]]
-    ) -> None:
-        """Compares a changelog with any zip that names families: a store has them or has not."""
-        if path := next((path for path, named in families.items() if named), None):
-            with in_file(delta.entry.path):
-                header.must_be_like(path, column_families=True)
 
     def _check_lineage(self, delta: Delta, lineage: Lineage) -> None:
         ids = self.store.rocks.ids if self.store.rocks else {}
@@ -250,19 +243,13 @@ class _Rebuild:
             raise DamagedError(delta.entry.path, detail, code=code, version=alone)
 
     def _snapshot(self, snapshot: Snapshot) -> None:
-        if self.depth is Depth.HEADERS and self._is_trusted(snapshot):
-            return
         path = snapshot.entry.path
+        if self.depth is Depth.HEADERS and path not in self.store.lapsed:
+            # A zip is read by the scan.
+            trusted = any(proof.path == path for proof in self.store.attestations)
+            if trusted or self.store.rocks or seems_whole(self.source, snapshot):
+                return
         self.digests[path] = self.engine().digest(self.source, path)
-
-    def _is_trusted(self, snapshot: Snapshot) -> bool:
-        path = snapshot.entry.path
-        if path in self.store.lapsed:
-            return False
-        if any(proof.path == path for proof in self.store.attestations):
-            return True
-        # A zip is read by the scan.
-        return self.store.rocks is not None or seems_whole(self.source, snapshot)
 
     def _compare(self, snapshot: Snapshot) -> None:
         """Compares a snapshot with the one below and the changes that follow it."""

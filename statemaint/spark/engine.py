@@ -65,22 +65,22 @@ def run_fleet(
 
 def _run(spark: Any, fleet: Sequence[Target], run: FleetRun, costs: Mapping[str, Costs]) -> Any:
     holders = {target: Holder(f"{run.name}.{target.query}", run.attempt) for target in fleet}
-    with closing(Leases()) as held:
-        held.begin(holders)
+    with closing(Leases(holders)) as held:
+        held.begin()
         open_to = [target for target in fleet if target.query not in held.refused]
         run.tell(f"planning {counted(len(open_to), 'query', 'queries')}")
         planned = _planned(spark, open_to, run, costs)
         plans = planned.plans
         found = {target: plans[target.query] for target in open_to if target.query in plans}
         work = {target: plan for target, plan in found.items() if plan.weights}
-        held.take({target: holders[target] for target in work}, wait=run.wait)
+        held.take(work, wait=run.wait)
         work = {target: plan for target, plan in work.items() if target.query in held.leases}
         orders = _orders(work, holders, run, cores_of(spark))
         ends = _planned_ends(fleet, plans, planned.notes, held)
         try:
             done = maintain_orders(spark, orders, tell=run.tell)
         except BaseException:
-            held.end(dict.fromkeys(orders, 1), holders, run.name)
+            held.end(dict.fromkeys(orders, 1), run.name)
             for target, order in orders.items():  # its tasks were killed, as far as is known
                 ends[target] = replace(ends[target], planned=order.bundles[:1])
             note_runs(run.name, ends, {})
@@ -97,7 +97,7 @@ def _run(spark: Any, fleet: Sequence[Target], run: FleetRun, costs: Mapping[str,
         ]
         rows = _query_rows(fleet, run, notes)
         codes = {target: rows[target]["exit_code"] for target in orders}
-        emptied = held.end(codes, holders, run.name)
+        emptied = held.end(codes, run.name)
         notes += [
             {**of_query(target), **findings_columns(of_trash.findings)}
             for target, of_trash in emptied.items()
@@ -268,9 +268,10 @@ def _maintained(
     spark: Any, orders: Mapping[Target, WorkOrder], tell: Tell
 ) -> dict[str, list[BundleReport]]:
     """Returns the reports of each query; errors if its lease cannot be taken."""
-    holders = {target: order.bundles[0].holder for target, order in orders.items()}
-    with closing(Leases()) as held:
-        held.take({target: holder for target, holder in holders.items() if holder})
+    given = ((target, order.bundles[0].holder) for target, order in orders.items())
+    holders = {target: holder for target, holder in given if holder}
+    with closing(Leases(holders)) as held:
+        held.take(holders)
         reports: dict[str, list[BundleReport]] = {target.query: [] for target in orders}
         ready = {}
         for target, order in orders.items():
