@@ -17,6 +17,7 @@ from statemaint.records.segments import in_order, ledgers, read_ledger
 from statemaint.records.trashed import size_in_trash, trashed_runs
 from statemaint.report.outcome import Halted, Skipped
 from statemaint.report.run import Report
+from statemaint.report.to_json import fields_json
 from statemaint.scan.identity import must_be_checkpoint
 from statemaint.storage import Storage
 from statemaint.wording import Displayed, counted, moment
@@ -184,11 +185,8 @@ def note_run(storage: Storage, report: Report, fence: Fence, *, first: bool = Fa
         started=report.started,
         ended=report.started + report.seconds,
         fence=fence.number,
-        snapshots_written=report.snapshots_written,
         files_deleted=report.files_deleted.total(),
-        bytes_written=report.bytes_written,
-        bytes_deleted=report.bytes_deleted,
-        exit_code=report.exit_code,
+        **fields_json(report, "snapshots_written bytes_written bytes_deleted exit_code"),
     )
     task = _task(report.plan.request)
     note = note if first else _with_earlier(storage, report.run, task, note)

@@ -272,13 +272,11 @@ def _maintained(
     holders = {target: holder for target, holder in given if holder}
     with closing(Leases(holders)) as held:
         held.take(holders)
-        reports: dict[str, list[BundleReport]] = {target.query: [] for target in orders}
-        ready = {}
-        for target, order in orders.items():
-            if refused := held.refused.get(target.query):
-                reports[target.query] = [
-                    BundleReport.of_error(bundle.label, refused) for bundle in order.bundles
-                ]
-            else:
-                ready[target] = order
-        return reports | maintain_orders(spark, ready, tell=tell).reports
+        refused = {
+            target.query: [BundleReport.of_error(bundle.label, error) for bundle in order.bundles]
+            for target, order in orders.items()
+            if (error := held.refused.get(target.query))
+        }
+        ready = {target: orders[target] for target in orders if target.query not in refused}
+        reports = refused | maintain_orders(spark, ready, tell=tell).reports
+        return {target.query: reports.get(target.query, []) for target in orders}
