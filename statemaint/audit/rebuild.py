@@ -327,17 +327,18 @@ def finding_of(
     code, path = FindingCode(error.code), getattr(error, "path", None)
     offset = error.offset if isinstance(error, CodecError) else None
     read = error.owner if isinstance(error, StaleChecksumError) else path
-    batches = tuple(spoiled(store, read, checkpoint)) if read else ()
+    batches = spoiled(store, read, checkpoint) if read else ()
     version = error.version if isinstance(error, DamagedError) else None
     return Finding(code, str(error), store.id, version, path, offset, batches)
 
 
-def spoiled(store: Store, path: str, checkpoint: Checkpoint) -> Iterator[int]:
-    """Yields the batches of the commit log that are loaded from a file."""
+def spoiled(store: Store, path: str, checkpoint: Checkpoint) -> tuple[int, ...]:
+    """Returns the batches of the commit log that are loaded from a file, ascending."""
     if checkpoint.span is None:
-        return
-    first, last = checkpoint.span
+        return ()
     parts = store.rocks.parts if store.rocks else {}
     through = {path, *(snapshot for snapshot, named in parts.items() if path in named)}
-    batches = (batches_through(store.versions, file_path, first, last) for file_path in through)
-    yield from sorted({batch for through_one in batches for batch in through_one})
+    batches = (
+        batches_through(store.versions, file_path, *checkpoint.span) for file_path in through
+    )
+    return tuple(sorted({batch for through_one in batches for batch in through_one}))

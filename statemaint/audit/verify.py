@@ -346,6 +346,5 @@ def _sides(storage: Storage, store: Store, checkpoint: Checkpoint) -> Iterator[F
             continue  # cleaned up by the query since it was listed
         else:
             detail = f"{path}: does not match {owner}; a Hadoop FileSystem refuses to read it"
-            batches = tuple(spoiled(store, side.owner, checkpoint))
-            code = FindingCode.STALE_CHECKSUM
+            code, batches = FindingCode.STALE_CHECKSUM, spoiled(store, side.owner, checkpoint)
             yield Finding(code, detail, store.id, side.version, path=path, batches=batches)

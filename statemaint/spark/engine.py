@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from statemaint.maintain.bundles import Costs, bundles
 from statemaint.maintain.work import TaskResults, WorkOrder, read_order, store_reports
@@ -32,6 +32,7 @@ from statemaint.spark.units import (
 )
 from statemaint.wording import counted
 
+_T = TypeVar("_T")
 Tell = Callable[[str], object]
 # Queries that are maintained at a time: enough that few cores are idle until the last has ended.
 _AT_A_TIME, _AT_A_TIME_FOR_EACH_CORE = 500, 50
@@ -70,7 +71,7 @@ def _run(spark: Any, fleet: Sequence[Target], run: FleetRun, costs: Mapping[str,
         open_to = [target for target in fleet if target.query not in held.refused]
         run.tell(f"planning {counted(len(open_to), 'query', 'queries')}")
         planned = _planned(spark, open_to, run, costs)
-        plans = planned.plans
+        plans = {query: plan for query, (*_, plan) in planned.messages(PlannedQuery).items()}
         found = {target: plans[target.query] for target in open_to if target.query in plans}
         work = {target: plan for target, plan in found.items() if plan.weights}
         held.take(work, wait=run.wait)
@@ -85,7 +86,7 @@ def _run(spark: Any, fleet: Sequence[Target], run: FleetRun, costs: Mapping[str,
                 ends[target] = replace(ends[target], planned=order.bundles[:1])
             note_runs(run.name, ends, {})
             raise
-        reports = done.reports
+        reports = done.messages(BundleReport)
         for target, order in orders.items():
             ended = tuple(reports[target.query])
             ends[target] = replace(ends[target], planned=order.bundles, reports=ended)
@@ -121,17 +122,12 @@ class Answers:
         alone = pc.is_null(table["operator"])
         return cls(table.filter(pc.invert(alone)), table.filter(alone).to_pylist())
 
-    @property
-    def plans(self) -> dict[str, PlannedQuery]:
-        notes = {row["query"]: row["note"] for row in self.notes if row["note"]}
-        return {query: loaded(PlannedQuery, json.loads(note)) for query, note in notes.items()}
-
-    @property
-    def reports(self) -> dict[str, list[BundleReport]]:
-        found: dict[str, list[BundleReport]] = defaultdict(list)
+    def messages(self, kind: type[_T]) -> dict[str, list[_T]]:
+        """Returns what the tasks of each query have told the driver."""
+        found: dict[str, list[_T]] = defaultdict(list)
         for row in self.notes:
             if row["note"]:
-                found[row["query"]].append(loaded(BundleReport, json.loads(row["note"])))
+                found[row["query"]].append(loaded(kind, json.loads(row["note"])))
         return found
 
     @property
@@ -278,5 +274,5 @@ def _maintained(
             if (error := held.refused.get(target.query))
         }
         ready = {target: orders[target] for target in orders if target.query not in refused}
-        reports = refused | maintain_orders(spark, ready, tell=tell).reports
+        reports = refused | maintain_orders(spark, ready, tell=tell).messages(BundleReport)
         return {target.query: reports.get(target.query, []) for target in orders}
