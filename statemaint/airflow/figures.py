@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from statemaint.airflow.settings import QuerySettings
 from statemaint.errors import StatemaintError
-from statemaint.maintain.trend import read_trend
+from statemaint.maintain.record import read_trend
 from statemaint.maintain.work import TaskResults
 from statemaint.model.findings import FindingCode
 from statemaint.model.verdict import Verdict, worst

@@ -22,8 +22,13 @@ from statemaint.airflow.names import dag_id, together_id
 from statemaint.airflow.settings import QuerySettings
 from statemaint.errors import StatemaintError
 from statemaint.maintain.bundles import MOST_TASKS
-from statemaint.maintain.record import may_record, read_record, with_run, write_record
-from statemaint.maintain.trend import note_in_trend
+from statemaint.maintain.record import (
+    may_record,
+    note_in_trend,
+    read_record,
+    with_run,
+    write_record,
+)
 from statemaint.metrics.options import GatewayAuth, Named, namespace_of, origins_of
 from statemaint.queries.checks import expected_interval
 from statemaint.queries.reading import QueriesReading

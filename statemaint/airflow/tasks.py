@@ -29,7 +29,7 @@ from statemaint.maintain.bundles import (
     weights,
 )
 from statemaint.maintain.record import is_refusal
-from statemaint.maintain.run import OnOutcome, end_run, ignored, reserve
+from statemaint.maintain.run import OnOutcome, end_run, reserve
 from statemaint.maintain.work import TaskResults, WorkOrder, maintain_part, prepare
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding
@@ -54,6 +54,7 @@ from statemaint.report.task import (
 from statemaint.report.to_json import plan_json
 from statemaint.storage import Storage
 from statemaint.wording import counted
+from statemaint.workers import nothing
 
 # The keys under which the tasks pass on their results, in addition to `plan`'s list of bundles.
 PLANNED, HANDOVER, REPORT = "planned", "handover", "report"
@@ -229,7 +230,7 @@ def bundles_of(inputs: Iterable[Mapping[str, Any]]) -> list[Bundle]:
 
 
 def maintain_bundle(
-    settings: QuerySettings, order: WorkOrder, bundle: Bundle, *, on_outcome: OnOutcome = ignored
+    settings: QuerySettings, order: WorkOrder, bundle: Bundle, *, on_outcome: OnOutcome = nothing
 ) -> BundleReport:
     """Maintains some partitions at the target that `plan` fixed; safe to repeat."""
     try:
@@ -301,7 +302,7 @@ def maintain_query(
     holder: Holder,
     *,
     run: str,
-    on_outcome: OnOutcome = ignored,
+    on_outcome: OnOutcome = nothing,
 ) -> Planned:
     """Maintains all partitions of a query in this process; without a report, it must wait."""
     planned = plan_query(settings, options, holder, run=run)

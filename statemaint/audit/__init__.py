@@ -3,9 +3,8 @@
 These read storages through `ReadOnly` and cannot import `execute`: nothing here can write.
 """
 
-from statemaint.audit.diagnosis import Diagnosis
 from statemaint.audit.digests import digest_stores
-from statemaint.audit.doctor import doctor
+from statemaint.audit.doctor import Diagnosis, doctor
 from statemaint.audit.verify import Verification, verify
 
 __all__ = ["Diagnosis", "Verification", "digest_stores", "doctor", "verify"]

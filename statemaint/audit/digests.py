@@ -44,20 +44,20 @@ def digest_stores(
     threads = crew.threads(storage.parallel, size)
     budget = crew.budget(loading(size, checkpoint.provider))
 
-    def need(store: Store, chain: Chain, source: Source) -> int:
-        return chains_need([chain], source, store)
+    def job(store: Store, chain: Chain) -> Job[StateDigest]:
+        source = Source.of(reading, store, checkpoint, ahead=ahead)
+        need = partial(chains_need, [chain], source, store)
 
-    def digest(store: Store, chain: Chain, source: Source) -> Iterator[StateDigest]:
-        if store.rocks is None and need(store, chain, source) > budget.total:
-            yield state_digest(source, store, chain)
-        else:
-            fold = engine.fold(source, chain, (chain.version,), write=False)
-            yield fold.digests[chain.version]
+        def digest() -> Iterator[StateDigest]:
+            if store.rocks is None and need() > budget.total:
+                yield state_digest(source, store, chain)
+            else:
+                fold = engine.fold(source, chain, (chain.version,), write=False)
+                yield fold.digests[chain.version]
 
-    jobs = []
-    for store, chain in chains:
-        read = store, chain, Source.of(reading, store, checkpoint, ahead=ahead)
-        jobs.append(Job(partial(digest, *read), partial(need, *read), chain.size))
+        return Job(digest, need, chain.size)
+
+    jobs = [job(store, chain) for store, chain in chains]
     digests = in_turn(jobs, threads=threads, budget=budget, stop=reading.stop)
     ids = (store.id for store, _ in chains)
     return requested, tuple(zip(ids, digests, strict=True))

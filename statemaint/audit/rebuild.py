@@ -35,9 +35,7 @@ from statemaint.plan.staleness import Suspect, judge
 
 
 def seems_whole(
-    source: Source,
-    file: Delta | Snapshot,
-    on_header: Callable[[Header], object] = lambda _: None,
+    source: Source, file: Delta | Snapshot, on_header: Callable[[Header], object] = lambda _: None
 ) -> bool:
     """Returns whether a file begins and ends as its format requires; reads nothing in between.
 
@@ -181,8 +179,7 @@ class _Rebuild:
         if bad or not snapshot or self._is_suspect(snapshot):
             return bad
         follows = version == 1 or version - 1 in self.loads  # the empty state always loads
-        compared = follows and version in self.versions.deltas
-        if compared and snapshot.entry.path in self.digests:
+        if follows and version in self.versions.deltas and snapshot.entry.path in self.digests:
             try:
                 self._compare(snapshot)
             except (CheckpointError, UnsupportedError) as error:
@@ -210,7 +207,6 @@ class _Rebuild:
             yield DamagedError(path, detail, code=code, version=version)
 
     def _once(self, file: _File, read: Callable[[_File], None]) -> tuple[_Bad, ...]:
-        """Returns the error of a file, if it has one."""
         path = file.entry.path
         if path not in self.read:
             self.read[path] = ()
@@ -226,8 +222,10 @@ class _Rebuild:
         families = self.store.rocks.families if self.store.rocks else {}
         if self.depth is Depth.HEADERS or by_id or any(families.values()):
             whole = seems_whole(self.source, delta, header.append)
-        if header:
-            self._check_families(delta, header[0], families)
+        # A store has column families or has not: any zip that names them tells.
+        if header and (path := next((path for path, named in families.items() if named), None)):
+            with in_file(delta.entry.path):
+                header[0].must_be_like(path, column_families=True)
         if self.depth is not Depth.HEADERS or not whole:
             small = self.few and self.store.rocks is None and delta.entry.size < _SMALL
             engine = ClearEngine() if small else self.engine()
@@ -235,14 +233,6 @@ class _Rebuild:
                 self.used[delta.entry.path] = used
         if by_id and header and delta.version not in self.zips:
             self._check_lineage(delta, header[0].lineage)
-
-    def _check_families(
-        self, delta: Delta, header: Header, families: Mapping[str, Mapping[str, int]]
-    ) -> None:
-        """Compares a changelog with any zip that names families: a store has them or has not."""
-        if path := next((path for path, named in families.items() if named), None):
-            with in_file(delta.entry.path):
-                header.must_be_like(path, column_families=True)
 
     def _check_lineage(self, delta: Delta, lineage: Lineage) -> None:
         ids = self.store.rocks.ids if self.store.rocks else {}
@@ -253,19 +243,13 @@ class _Rebuild:
             raise DamagedError(delta.entry.path, detail, code=code, version=alone)
 
     def _snapshot(self, snapshot: Snapshot) -> None:
-        if self.depth is Depth.HEADERS and self._is_trusted(snapshot):
-            return
         path = snapshot.entry.path
+        if self.depth is Depth.HEADERS and path not in self.store.lapsed:
+            # A zip is read by the scan.
+            trusted = any(proof.path == path for proof in self.store.attestations)
+            if trusted or self.store.rocks or seems_whole(self.source, snapshot):
+                return
         self.digests[path] = self.engine().digest(self.source, path)
-
-    def _is_trusted(self, snapshot: Snapshot) -> bool:
-        path = snapshot.entry.path
-        if path in self.store.lapsed:
-            return False
-        if any(proof.path == path for proof in self.store.attestations):
-            return True
-        # A zip is read by the scan.
-        return self.store.rocks is not None or seems_whole(self.source, snapshot)
 
     def _compare(self, snapshot: Snapshot) -> None:
         """Compares a snapshot with the one below and the changes that follow it."""
@@ -343,17 +327,18 @@ def finding_of(
     code, path = FindingCode(error.code), getattr(error, "path", None)
     offset = error.offset if isinstance(error, CodecError) else None
     read = error.owner if isinstance(error, StaleChecksumError) else path
-    batches = tuple(spoiled(store, read, checkpoint)) if read else ()
+    batches = spoiled(store, read, checkpoint) if read else ()
     version = error.version if isinstance(error, DamagedError) else None
     return Finding(code, str(error), store.id, version, path, offset, batches)
 
 
-def spoiled(store: Store, path: str, checkpoint: Checkpoint) -> Iterator[int]:
-    """Yields the batches of the commit log that are loaded from a file."""
+def spoiled(store: Store, path: str, checkpoint: Checkpoint) -> tuple[int, ...]:
+    """Returns the batches of the commit log that are loaded from a file, ascending."""
     if checkpoint.span is None:
-        return
-    first, last = checkpoint.span
+        return ()
     parts = store.rocks.parts if store.rocks else {}
     through = {path, *(snapshot for snapshot, named in parts.items() if path in named)}
-    batches = (batches_through(store.versions, file_path, first, last) for file_path in through)
-    yield from sorted({batch for through_one in batches for batch in through_one})
+    batches = (
+        batches_through(store.versions, file_path, *checkpoint.span) for file_path in through
+    )
+    return tuple(sorted({batch for through_one in batches for batch in through_one}))

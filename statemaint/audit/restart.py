@@ -11,7 +11,7 @@ Snapshots are passed over by Spark 4.2 and later, as in `AutoSnapshotLoader.load
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import BinaryIO
 
 from statemaint.codec.metadata import logs
@@ -138,16 +138,17 @@ def passed_over(
     folders = {finding.path for finding in findings if finding.path and names_snapshot(finding)}
     if folders and checkpoint.provider is Provider.HDFS_BACKED:
         return None
-    bad = frozenset(folders | {*_bad_snapshots(checkpoint, findings)})
+    owners = {
+        file.entry.path: file.owner
+        for store in checkpoint.stores
+        for file in store.files
+        if isinstance(file, ChecksumFile)
+    }
+    bad = frozenset(folders | {*_bad_snapshots(checkpoint, findings, owners)})
     headless = any(finding.code is FindingCode.LINEAGE_BROKEN for finding in findings)
     if not (bad or headless):
         return None
-    sides = {
-        file.entry.path
-        for store in checkpoint.stores
-        for file in store.files
-        if isinstance(file, ChecksumFile) and file.owner in bad
-    }
+    sides = {path for path, owner in owners.items() if owner in bad}
     below = {entry.path for folder in folders for entry in storage.list(folder)}
     below |= {f"{folder}/" for folder in folders}
     without, rest = again(Without(storage, bad | sides | below))
@@ -155,18 +156,15 @@ def passed_over(
     return tuple(sorted(bad)) if loads else None
 
 
-def _bad_snapshots(checkpoint: Checkpoint, findings: Findings) -> Iterator[str]:
+def _bad_snapshots(
+    checkpoint: Checkpoint, findings: Findings, owners: Mapping[str, str]
+) -> Iterator[str]:
     """Yields the snapshots that are a bad file, own it, or refer to it."""
     stores = {store.id: store for store in checkpoint.stores}
     for finding in findings:
-        if finding.code not in OF_SNAPSHOTS or finding.store not in stores:
-            continue
-        store = stores[finding.store]
-        sides = {
-            side.entry.path: side.owner for side in store.files if isinstance(side, ChecksumFile)
-        }
-        bad = sides.get(finding.path or "", finding.path)
-        parts = store.rocks.parts if store.rocks else {}
-        for snapshot in (file for file in store.files if isinstance(file, Snapshot)):
-            if snapshot.entry.path == bad or bad in parts.get(snapshot.entry.path, ()):
-                yield snapshot.entry.path
+        if finding.code in OF_SNAPSHOTS and finding.store in stores:
+            store, bad = stores[finding.store], owners.get(finding.path or "", finding.path)
+            parts = store.rocks.parts if store.rocks else {}
+            for snapshot in (file for file in store.files if isinstance(file, Snapshot)):
+                if snapshot.entry.path == bad or bad in parts.get(snapshot.entry.path, ()):
+                    yield snapshot.entry.path

@@ -112,11 +112,10 @@ def newest_right(
 
 def _is_strict(storage: Storage, checkpoint: Checkpoint) -> bool:
     try:
-        return shuffles_by_all_keys(
-            logs.parse_conf(storage.read(f"offsets/{checkpoint.committed}"))
-        )
+        offsets = storage.read(f"offsets/{checkpoint.committed}")
     except NotFoundError:
         return False
+    return shuffles_by_all_keys(logs.parse_conf(offsets))
 
 
 def _unit(
@@ -186,9 +185,8 @@ class _RowCheck:
         self._partitions = checkpoint.counts.get(checkpoint.committed or 0, now)
         self._numbers = _NUMBER if state.families else 0
         wrapping = Wrapping(self._numbers, checkpoint.row_checksums, state.delimiter)
-        operator = {operator.id: operator for operator in checkpoint.operators}.get(
-            store.id.operator
-        )
+        operators = {operator.id: operator for operator in checkpoint.operators}
+        operator = operators.get(store.id.operator)
         self._rules: dict[str | None, _Rules] = {}
         for name, stored in schemas.items():
             called = name or store.id.store
@@ -218,7 +216,6 @@ class _Rules:
         self._values = value_reader(stored.layout, wrapping)
 
     def note(self, side: _Side, raw: bytes, value: bytes) -> None:
-        """Notes a row that stores of a join must agree on."""
         if self._kind == _COUNTS:
             side.counts[self.key.bytes_of(raw)] = _long(self._values(raw, value)[0])
         elif self._kind == _ENTRIES:
@@ -231,7 +228,6 @@ class _Rules:
 
 
 def _long(row: Row) -> int:
-    """Returns the last column of a row: a count or an index."""
     if not row or not isinstance(row[-1], int):
         raise CodecError("a count or an index is not a number", offset=0)
     return row[-1]
@@ -241,11 +237,11 @@ def _joins(checkpoint: Checkpoint, unit: UnitId, sides: Mapping[str, _Side]) -> 
     version = checkpoint.target or 0
     for name, side in sorted(sides.items()):
         for fault in side.faults():
-            place = f"state/{unit.operator}/{unit.partition}"
-            detail = (
-                f"{place}, {name} side of the join at version {version}: {fault}. Old bugs of "
-                "Spark cause this, and so do files of another version; nothing is repaired here, "
-                "see the runbook"
-            )
             store = StoreId(unit.operator, unit.partition)
-            yield Finding(FindingCode.JOIN_MISMATCH, detail, store, version, path=place)
+            detail = (
+                f"{store.directory}, {name} side of the join at version {version}: {fault}. Old "
+                "bugs of Spark cause this, and so do files of another version; nothing is repaired "
+                "here, see the runbook"
+            )
+            code, path = FindingCode.JOIN_MISMATCH, store.directory
+            yield Finding(code, detail, store, version, path=path)

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from math import inf
 
 from statemaint.audit.rebuild import finding_of, must_equal_fold, spoiled
 from statemaint.errors import CheckpointError, SnapshotMismatchError, UnsupportedError
 from statemaint.fold import Engine, Source
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding
-from statemaint.model.ids import batch_of
+from statemaint.model.ids import batch_of, version_of
 from statemaint.plan.findings.health import doubted, edited_finding, replaced_finding, stale_finding
 from statemaint.plan.staleness import Judgement, Suspect, judge
 
@@ -24,7 +25,7 @@ def check_suspects(
     """
     judgement = judge(store, checkpoint)
     for suspect in judgement.stale:
-        batches = tuple(spoiled(store, suspect.path, checkpoint))
+        batches = spoiled(store, suspect.path, checkpoint)
         if not batches or _difference(source, engine(), suspect):
             yield replace(stale_finding(store, suspect), batches=batches)
     wrong = set[str]()
@@ -57,8 +58,8 @@ def _edited(
 
 def _below(finding: Finding, version: int, checkpoint: Checkpoint) -> Finding:
     """Returns a finding of a replaced log with the batches below the snapshot's version."""
-    first = batch_of(finding.version or 0)
-    batches = (batch for batch in checkpoint.batches if first <= batch < batch_of(version))
+    versions = range(finding.version or 0, version)
+    batches = (batch for batch in checkpoint.batches if version_of(batch) in versions)
     return replace(finding, batches=tuple(batches))
 
 
@@ -71,9 +72,8 @@ def _unwitnessed(
     """
     version = finding.version or 0
     above = (snapshot.version for snapshot in store.theirs if snapshot.entry.path not in wrong)
-    until = min((newer for newer in above if newer > version), default=None)
-    in_doubt = (batch for batch in checkpoint.batches if batch > batch_of(version))
-    batches = (batch for batch in in_doubt if until is None or batch < batch_of(until))
+    until = min((newer for newer in above if newer > version), default=inf)
+    batches = (batch for batch in checkpoint.batches if version < version_of(batch) < until)
     return replace(finding, batches=tuple(batches))
 
 

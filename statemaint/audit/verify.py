@@ -197,7 +197,6 @@ def verify_at(
 
 
 def _retained(checkpoint: Checkpoint, store: Store) -> int:
-    """Counts the versions of a store that a restart or a rollback may need."""
     if checkpoint.span is None:
         return 0
     first, last = checkpoint.span
@@ -313,17 +312,12 @@ def _unneeded(
     checkpoint: Checkpoint,
     read: Collection[str],
 ) -> Iterator[Finding]:
-    for file in store.files:
-        if file.entry.path in read:
-            continue
+    for file in (file for file in store.files if file.entry.path not in read):
         try:
-            match file:
-                case Delta():
-                    engine().check(source, file)
-                case Snapshot():
-                    engine().digest(source, file.entry.path)
-                case _:
-                    continue
+            if isinstance(file, Delta):
+                engine().check(source, file)
+            elif isinstance(file, Snapshot):
+                engine().digest(source, file.entry.path)
         except (CheckpointError, UnsupportedError) as error:
             yield finding_of(store, error, checkpoint)
         except NotFoundError:
@@ -334,10 +328,9 @@ def _sides(storage: Storage, store: Store, checkpoint: Checkpoint) -> Iterator[F
     """Compares Hadoop's checksum files with the files beside them, as Hadoop does on reading."""
     lone = {side.entry.path for side in lone_checksum_files(store.files)}
     unused = {entry.path for entry in _unreferenced(store)}  # an interrupted upload
-    for side in store.files:
-        if not isinstance(side, ChecksumFile) or side.by_spark or side.entry.path in lone:
-            continue
-        if side.owner in unused:
+    sides = (side for side in store.files if isinstance(side, ChecksumFile) and not side.by_spark)
+    for side in sides:
+        if side.entry.path in lone or side.owner in unused:
             continue
         path = side.entry.path
         owner = path.removesuffix(side.entry.name) + side.entry.name[1:-4]
@@ -352,8 +345,5 @@ def _sides(storage: Storage, store: Store, checkpoint: Checkpoint) -> Iterator[F
             continue  # cleaned up by the query since it was listed
         else:
             detail = f"{path}: does not match {owner}; a Hadoop FileSystem refuses to read it"
-            code, batches = (
-                FindingCode.STALE_CHECKSUM,
-                tuple(spoiled(store, side.owner, checkpoint)),
-            )
+            code, batches = FindingCode.STALE_CHECKSUM, spoiled(store, side.owner, checkpoint)
             yield Finding(code, detail, store.id, side.version, path=path, batches=batches)

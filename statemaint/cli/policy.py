@@ -9,8 +9,8 @@ from statemaint.cli import tables
 from statemaint.cli.options import DURATION, POSITIVE, as_json, policy_flags, uri
 from statemaint.cli.output import Json, print_result
 from statemaint.cli.tables import Column, number
+from statemaint.maintain.record import read_trend
 from statemaint.maintain.runs import list_runs
-from statemaint.maintain.trend import read_trend
 from statemaint.model.policy import Policy, duration
 from statemaint.plan import backtest
 from statemaint.plan.snapshots import forecast_of

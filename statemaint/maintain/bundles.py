@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import ceil
+from typing import TypeVar
 
 from statemaint.execute.stores import bytes_read
 from statemaint.model.ids import UnitId
@@ -24,6 +25,7 @@ _PER_UNIT = 10_000_000.0
 _MOST_UNITS = 1024
 # A few in any case: the first run may be on a remote storage, where most of the work is waiting.
 _FEWEST, MOST_TASKS = 4, 16
+_T = TypeVar("_T")
 
 Costs = Mapping[str, float]
 """Seconds per weight of each partition in an earlier run, by the partition's name."""
@@ -126,16 +128,9 @@ def bundles(
         operators[unit.operator][unit.partition] = weight
     shares = _shares(operators, max(most, len(operators)))
     return tuple(
-        Bundle(
-            operator,
-            part,
-            target,
-            holder,
-            sum(partitions[partition] for partition in part),
-            snapshots_from,
-        )
-        for operator, partitions in operators.items()
-        for part in _split(partitions, shares[operator])
+        Bundle(operator, part, target, holder, sum(work[number] for number in part), snapshots_from)
+        for operator, work in operators.items()
+        for part in sorted(tuple(sorted(some)) for some in deal(work.items(), shares[operator]))
     )
 
 
@@ -155,12 +150,17 @@ def _shares(operators: Mapping[int, Mapping[int, float]], most: int) -> dict[int
     return shares
 
 
-def _split(partitions: Mapping[int, float], parts: int) -> list[tuple[int, ...]]:
-    """Returns the partitions of each bundle; the heaviest are dealt out first."""
-    dealt: list[list[int]] = [[] for _ in range(parts)]
-    heap = [(0.0, number) for number in range(parts)]
-    for partition in sorted(partitions, key=lambda partition: (-partitions[partition], partition)):
-        weight, number = heappop(heap)
-        dealt[number].append(partition)
-        heappush(heap, (weight + partitions[partition], number))
-    return sorted(tuple(sorted(part)) for part in dealt)
+def deal(work: Iterable[tuple[_T, float]], tasks: int) -> list[list[_T]]:
+    """Returns the work of each task, the heaviest first: in each task, and of the tasks.
+
+    Spark starts tasks in their order, so the longest ones start first.
+    """
+    ordered = sorted(work, key=lambda pair: -pair[1])
+    dealt: list[list[_T]] = [[] for _ in range(min(tasks, len(ordered)))]
+    heap = [(0.0, 0, number) for number in range(len(dealt))]
+    for piece, weight in ordered:
+        total, pieces, number = heappop(heap)
+        dealt[number].append(piece)
+        heappush(heap, (total + weight, pieces + 1, number))
+    order = sorted(heap, key=lambda task: (-task[0], task[2]))
+    return [dealt[number] for _, _, number in order]

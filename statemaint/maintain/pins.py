@@ -24,18 +24,8 @@ def pinned(
     """Holds a pin of a batch while the block runs, renewing it from another thread.
 
     What a scan within the block shows of the batch, maintenance leaves there until the block ends.
-    Spark's own clean-up heeds no pin. A killed process leaves a pin that ends by itself.
-
-    Args:
-        storage: where the checkpoint lives.
-        batch: the batch.
-        by: who pins it and why, for the operator.
-        for_seconds: how long the pin lasts after each renewal; it is renewed three times as often.
-        wait: pauses for some seconds, while a run that may not have seen the pin is at work.
-
-    Raises:
-        ConfigError: when it would last longer than a pin may.
-        StorageError: when the pin cannot be written.
+    Spark's own clean-up heeds no pin. A killed process leaves a pin that ends by itself,
+    `for_seconds` after its last renewal; it is renewed three times as often.
     """
     pin = _written(storage, batch, by, for_seconds, wait)
     try:
@@ -48,14 +38,7 @@ def pinned(
 def pin_batch(
     storage: Storage, batch: int, *, by: str, for_seconds: float, wait: Pause = pause
 ) -> Pin:
-    """Pins a batch for a while, and makes sure that it loads; otherwise it is not pinned.
-
-    Raises:
-        ConfigError: when the batch is not in the commit log, or a pin cannot last so long.
-        DamagedError: when its version does not load in every store.
-        NotACheckpointError: when there is no checkpoint.
-        StorageError: when the place cannot be read, or the pin cannot be written.
-    """
+    """Pins a batch for a while, and makes sure that it loads; otherwise it is not pinned."""
     must_be_checkpoint(storage)
     pin = _written(storage, batch, by, for_seconds, wait)
     try:
@@ -74,11 +57,6 @@ def list_pins(storage: Storage) -> tuple[Pin, ...]:
 
 
 def end_pin_of(storage: Storage, pin: str) -> Pin:
-    """Ends the pin of an id, and returns it.
-
-    Raises:
-        ConfigError: when there is none.
-    """
     must_be_checkpoint(storage)
     found = next((existing for existing in read_pins(storage) if existing.id == pin), None)
     if found is None:
@@ -91,13 +69,11 @@ def _written(storage: Storage, batch: int, by: str, for_seconds: float, wait: Pa
     """Returns a new pin that every deletion from now on has seen.
 
     A run that holds the lease may have looked for pins a moment ago, and its request may be under
-    way. Any other run looks before its first deletion.
+    way: it `wait`s for that. Any other run looks before its first deletion.
     """
     if not 0 < for_seconds <= MOST_SECONDS:
-        most = duration(MOST_SECONDS)
-        raise ConfigError(
-            f"a pin lasts more than 0s and at most {most}, not {duration(for_seconds)}"
-        )
+        most, given = duration(MOST_SECONDS), duration(for_seconds)
+        raise ConfigError(f"a pin lasts more than 0s and at most {most}, not {given}")
     pin = write_pin(storage, batch, by=by, seconds=for_seconds)
     try:
         current = newest(storage)

@@ -1,6 +1,6 @@
-"""The record of a query's maintenance in storage.
+"""The record of a query's maintenance in storage, and its trend, to which each run is added.
 
-Whoever may write maintains it: every verb of the program that does, Spark's driver, and Airflow's
+Whoever may write maintains them: every verb of the program that does, Spark's driver, and Airflow's
 `report`, verification and recoveries. A dry run never does.
 """
 
@@ -22,10 +22,9 @@ from statemaint.errors import (
     StorageError,
     Superseded,
 )
-from statemaint.maintain.trend import note_in_trend
 from statemaint.model.findings import FindingCode
 from statemaint.model.verdict import Looked, Verdict
-from statemaint.records.runs import METRICS, new_run_id
+from statemaint.records.runs import METRICS, TREND, new_run_id
 from statemaint.records.trashed import size_of_trash
 from statemaint.report.facts import RunFacts
 from statemaint.report.record import (
@@ -42,28 +41,33 @@ from statemaint.report.record import (
 )
 from statemaint.report.run import Emptied, Report
 from statemaint.report.task import BundleReport, PlanSummary
+from statemaint.report.trend import Trend
+from statemaint.report.trend import with_run as trend_with_run
 from statemaint.scan.identity import must_be_checkpoint
 from statemaint.storage import Storage
+from statemaint.storage.base import must_be_small
+from statemaint.wording import shortened
 
 _REFUSALS = {kind.code for kind in (ConfigError, NotACheckpointError, Superseded, RefusedLinkError)}
 
 _log = logging.getLogger(__name__)
+_MOST_OF_TREND = 1 << 20  # ten times what is written
+_INVALID = (CodecError, KeyError, TypeError, ValueError, AttributeError, RecursionError)
 
 
 class Recovered(Protocol):
-    """The result of a repair, a rollback or an undo."""
+    """The result of a repair, a rollback or an undo.
+
+    `record_id` is empty if nothing was done; it is `incomplete` if damage remains, or files stay in
+    the trash; `work` is what it wrote and moved to the trash.
+    """
 
     @property
-    def record_id(self) -> str:
-        """Returns the id of its run; empty if nothing was done."""
-
+    def record_id(self) -> str: ...
     @property
-    def incomplete(self) -> bool:
-        """Returns whether damage remains, or files stay in the trash."""
-
+    def incomplete(self) -> bool: ...
     @property
-    def work(self) -> RunFacts:
-        """Returns what it wrote and moved to the trash."""
+    def work(self) -> RunFacts: ...
 
 
 _Recovered = TypeVar("_Recovered", bound=Recovered)
@@ -83,13 +87,38 @@ def read_record(storage: Storage) -> Record | None:
 def record_in(content: bytes) -> Record | None:
     try:
         return Record.from_json(json.loads(content))
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except _INVALID as error:
         _log.warning("%s is not a record of this version: %s", METRICS, error)
         return None
 
 
 def write_record(storage: Storage, record: Record) -> None:
     storage.replace(METRICS, [json.dumps(record.to_json()).encode() + b"\n"])
+
+
+def read_trend(storage: Storage) -> Trend:
+    """Returns the trend; an empty one if there is none, or only one of another build."""
+    try:
+        content = storage.read(TREND)
+        must_be_small(len(content), TREND, _MOST_OF_TREND)
+        return Trend.from_json(json.loads(content))
+    except NotFoundError:
+        return Trend()
+    except _INVALID as error:
+        _log.warning("%s is not a trend of this version: %s", TREND, shortened(error, 200))
+        return Trend()
+
+
+def note_in_trend(storage: Storage, last: LastRun) -> None:
+    """Adds the end of a run to the trend; a failure is only logged."""
+    try:
+        before = read_trend(storage)
+        after = trend_with_run(before, last)
+        if after != before:
+            content = json.dumps(after.to_json(), separators=(",", ":"))
+            storage.replace(TREND, [content.encode() + b"\n"])
+    except StatemaintError as error:
+        _log.warning("the run is not in the trend: %s", error)
 
 
 def with_run(storage: Storage, before: Record | None, last: LastRun) -> Record:
@@ -131,11 +160,7 @@ def note_run(storage: Storage, last: LastRun, *, part: bool = False, trend: bool
 
 
 def recorded(
-    storage: Storage,
-    work: Callable[[], Report],
-    *,
-    every_unit: bool = False,
-    part: bool = False,
+    storage: Storage, work: Callable[[], Report], *, every_unit: bool = False, part: bool = False
 ) -> Report:
     """Returns the report of a run in one task, and adds its end to the record, also if it fails.
 
@@ -165,11 +190,14 @@ def recorded_recovery(storage: Storage, recover: Callable[[], _Recovered]) -> _R
 
 @contextmanager
 def _failures_noted(storage: Storage, *, part: bool = False, trend: bool = True) -> Iterator[None]:
+    """Adds the end of a run that fails before it has looked at the stores."""
     try:
         yield
     except StatemaintError as error:
         if not is_refusal(error.code):
-            note_run(storage, failed_run(storage, error), part=part, trend=trend)
+            now, failure = storage.now(), f"{error.code}: {error}"
+            last = run_ended(new_run_id(now), 0, (), PlanSummary(), ended=now, failure=failure)
+            note_run(storage, last, part=part, trend=trend)
         raise
 
 
@@ -180,12 +208,6 @@ def is_refusal(code: str | None) -> bool:
     files writes nothing there, not even this (S24).
     """
     return code in _REFUSALS
-
-
-def failed_run(storage: Storage, error: StatemaintError) -> LastRun:
-    """Returns the end of a run that failed before it looked at the stores."""
-    now, failure = storage.now(), f"{error.code}: {error}"
-    return run_ended(new_run_id(now), 0, (), PlanSummary(), ended=now, failure=failure)
 
 
 def _ended(report: Report, *, every_unit: bool) -> LastRun:

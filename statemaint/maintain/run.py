@@ -15,11 +15,10 @@ from statemaint.errors import (
     StorageError,
     Superseded,
 )
+from statemaint.execute import ledger
 from statemaint.execute.attempts import forget_units
 from statemaint.execute.fence import Fence, and_then
 from statemaint.execute.lease import Lease, leased
-from statemaint.execute.ledger import compact as compact_ledger
-from statemaint.execute.ledger import is_due as ledger_is_due
 from statemaint.execute.store_record import adopt_announcements
 from statemaint.execute.stores import execute
 from statemaint.listing import Entry
@@ -30,13 +29,12 @@ from statemaint.model.policy import Policy
 from statemaint.plan.actions import Attest, Plan, Request
 from statemaint.plan.planner import MOST_SKEW
 from statemaint.planning import plan_checkpoint
+from statemaint.records import trashed
 from statemaint.records.claims import Claim, Holder, newest
 from statemaint.records.pins import forget_ended
 from statemaint.records.remembered import REMEMBERED, Remembering, recalling
 from statemaint.records.runs import forget, new_run_id, remembered
-from statemaint.records.trashed import ExpiredTrash, index_trash
-from statemaint.records.trashed import empty as empty_trash
-from statemaint.records.trashed import expired as expired_trash
+from statemaint.records.trashed import ExpiredTrash
 from statemaint.report.outcome import Outcome, summarize
 from statemaint.report.plan_file import MaintenanceFile
 from statemaint.report.run import Emptied, Report, exit_code_of
@@ -44,15 +42,10 @@ from statemaint.report.to_json import fingerprint
 from statemaint.scan.handover import Handover
 from statemaint.scan.identity import check_links, must_be_checkpoint, must_be_of_query
 from statemaint.storage import Storage
-from statemaint.workers import Workers
+from statemaint.workers import Workers, nothing
 
 _log = logging.getLogger(__name__)
-_NOTHING = Emptied()
 OnOutcome = Callable[[Outcome, Plan], None]
-
-
-def ignored(_outcome: Outcome, _plan: Plan) -> None:
-    return None
 
 
 def maintain(  # noqa: PLR0913 -- each is a separate choice
@@ -65,7 +58,7 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
     holder: Holder | None = None,
     workers: Workers | int | None = None,
     handover: Handover | None = None,
-    on_outcome: OnOutcome = ignored,
+    on_outcome: OnOutcome = nothing,
 ) -> Report:
     """Maintains a checkpoint once, and returns the report of the run.
 
@@ -104,9 +97,9 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
     decided = plan_checkpoint(reading, policy, request=request, handover=handover, dry=dry_run)[1]
     if dry_run:
         return work.report(decided)
-    trash = expired_trash(storage, storage.now()) if _may_empty(decided) else ExpiredTrash()
+    trash = trashed.expired(storage, storage.now()) if _may_empty(decided) else ExpiredTrash()
     if decided.idle and not trash:
-        return work.counted(work.carry_out(decided, Fence(), on_outcome))
+        return work.carry_out(decided, Fence(), on_outcome)
     with leased(storage, holder or Holder(work.run), keep=holder is not None) as lease:
         if not alone_since(before, lease) or abs(lease.skew) > MOST_SKEW:
             # Another run has worked meanwhile, or ages are unreliable.
@@ -114,7 +107,7 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
                 reading, policy, request=request, skew=lease.skew, handover=handover
             )[1]
         report = work.carry_out(decided, lease, on_outcome, together=holder is None)
-        emptied = _NOTHING
+        emptied = Emptied()
         if trash and _may_empty(decided) and not damaged(report.findings):
             emptied, _ = _emptied(storage, lambda: trash, lease)
         if emptied.finding:
@@ -131,17 +124,12 @@ def apply(
     *,
     run: str | None = None,
     workers: Workers | int | None = None,
-    on_outcome: OnOutcome = ignored,
+    on_outcome: OnOutcome = nothing,
 ) -> Report:
-    """Carries out exactly the plan that was made, or nothing.
+    """Carries out exactly the plan that was made, or nothing; then it is `Superseded`.
 
     The plan is made again as of its original time: if the same files are still there, it is the
     same, down to each file's size and time.
-
-    Raises:
-        ConfigError: when the plan is for another query's checkpoint.
-        Superseded: when a plan made now would be a different one.
-        LeaseHeldError: when another run maintains the checkpoint.
     """
     sent = storage.requests
     must_be_checkpoint(storage)
@@ -151,7 +139,7 @@ def apply(
         decided = _planned_again(work.reading, plan_file, skew=lease.skew)
         report = work.carry_out(decided, lease, on_outcome, together=True)
         tidy(storage, lease, reading=work.reading)
-    return work.counted(report)
+    return replace(report, requests=work.spent)
 
 
 def _planned_again(storage: Storage, plan_file: MaintenanceFile, *, skew: float) -> Plan:
@@ -186,7 +174,7 @@ def _emptied(
     try:
         trash = find()
         unknown = trash.unknown
-        empty_trash(storage, trash, before=lease.check, after=done.extend)
+        trashed.empty(storage, trash, before=lease.check, after=done.extend)
     except StatemaintError as error:
         detail = f"expired files stay in the trash, the next run tries again: {error}"
         finding = Finding(FindingCode.TRASH_NOT_EMPTIED, detail)
@@ -234,7 +222,7 @@ def end_run(
         try:
             if run:  # before the rest, which may take minutes
                 note_end(storage, run, lease, exit_code)
-            emptied, unknown = _NOTHING, 0
+            emptied, unknown = Emptied(), 0
             if sound:
                 emptied, unknown = _emptied(storage, lambda: _expendable(storage), lease)
             if run and emptied.finding:
@@ -250,7 +238,7 @@ def end_run(
 
 def _expendable(storage: Storage) -> ExpiredTrash:
     """Returns the expired trash; none if files that it may have were lost meanwhile."""
-    trash = expired_trash(storage, storage.now())
+    trash = trashed.expired(storage, storage.now())
     if trash and not _may_empty(plan_checkpoint(storage, Policy(), dry=True)[1]):
         return ExpiredTrash(unknown=trash.unknown)
     return trash
@@ -274,7 +262,6 @@ class Work:
         self._new = run is None
         self._happened: dict[StoreId, list[Outcome]] = defaultdict(list)
 
-    @property
     def _elapsed(self) -> float:
         return self._storage.now() - self._started
 
@@ -289,7 +276,7 @@ class Work:
             self._storage,
             run=self.run,
             fence=fence,
-            elapsed=lambda: self._elapsed,
+            elapsed=self._elapsed,
             workers=self._workers,
             noted=self.reading.note,
             together=together,
@@ -301,29 +288,26 @@ class Work:
         note_run(self._storage, report, fence, first=self._new)
         return report
 
-    def report(self, decided: Plan, emptied: Emptied = _NOTHING) -> Report:
+    def report(self, decided: Plan, emptied: Emptied | None = None) -> Report:
         peak = getrusage(RUSAGE_SELF).ru_maxrss
-        stores = tuple(
+        stores = (
             summarize(plan, self._happened[plan.store.id], decided.target)
             for plan in decided.stores
         )
         return Report(
             run=self.run,
             plan=decided,
-            stores=stores,
+            stores=tuple(stores),
             started=self._started,
-            seconds=self._elapsed,
+            seconds=self._elapsed(),
             dry_run=self._dry_run,
             peak_memory=peak if sys.platform == "darwin" else peak * 1024,
-            requests=self._spent,
-            emptied=emptied,
+            requests=self.spent,
+            emptied=emptied or Emptied(),
         )
 
-    def counted(self, report: Report) -> Report:
-        return replace(report, requests=self._spent)
-
     @property
-    def _spent(self) -> dict[str, int]:
+    def spent(self) -> dict[str, int]:
         return dict(Counter(self._storage.requests) - self._before)
 
 
@@ -337,11 +321,11 @@ def tidy(
 ) -> None:
     """Tidies up after a run, now and then; never raises."""
     with _tried("the trash is not indexed"):
-        index_trash(storage, unknown, moved)
+        trashed.index_trash(storage, unknown, moved)
     with _tried("the ledger is not compacted"):
-        if ledger_is_due(storage):
+        if ledger.is_due(storage):
             window = remembered(storage)
-            compact_ledger(storage, window, before=lease.check)
+            ledger.compact(storage, window, before=lease.check)
             forget(storage, window, before=lease.check)
             forget_ended(storage, before=lease.check)
     with _tried("what was read is not remembered"):

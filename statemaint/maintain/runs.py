@@ -5,6 +5,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 from statemaint.errors import CodecError, StatemaintError, StorageError
@@ -16,6 +17,7 @@ from statemaint.records.segments import in_order, ledgers, read_ledger
 from statemaint.records.trashed import size_in_trash, trashed_runs
 from statemaint.report.outcome import Halted, Skipped
 from statemaint.report.run import Report
+from statemaint.report.to_json import fields_json
 from statemaint.scan.identity import must_be_checkpoint
 from statemaint.storage import Storage
 from statemaint.wording import Displayed, counted, moment
@@ -99,11 +101,11 @@ def list_runs(storage: Storage, *, most: int | None = None) -> tuple[Run, ...]:
     notes = read_notes(storage, most)
     trashed, undone = trashed_runs(storage), _undone(notes)
     runs = [
-        _run(run, tasks, in_trash=run in trashed, undone=undone.get(run, ()))
+        _run(run, tasks, in_trash=run in trashed, undone=undone[run])
         for run, tasks in notes.items()
     ]
     runs += [
-        _cut_short(storage, run, since, undone.get(run, ()))
+        _cut_short(storage, run, since, undone[run])
         for run, since in trashed.items()
         if run not in notes and most is None
     ]
@@ -112,29 +114,22 @@ def list_runs(storage: Storage, *, most: int | None = None) -> tuple[Run, ...]:
     return tuple(sorted(runs, key=lambda listed: (listed.started, listed.run), reverse=True))
 
 
-def _undone(notes: Mapping[str, Iterable[RunNote]]) -> dict[str, tuple[Undoing, ...]]:
-    undos: dict[str, list[Undoing]] = defaultdict(list)
-    for run, tasks in notes.items():
-        for note in tasks:
-            if note.undo_of is not None:
-                undoing = Undoing(run, note.ended, note.files_restored, note.files_left)
-                undos[note.undo_of].append(undoing)
-    return {
-        run: tuple(sorted(undoings, key=lambda undoing: (undoing.time, undoing.run)))
-        for run, undoings in undos.items()
-    }
+def _undone(notes: Mapping[str, Iterable[RunNote]]) -> Mapping[str, tuple[Undoing, ...]]:
+    undone: dict[str, tuple[Undoing, ...]] = defaultdict(tuple)
+    tasks = [(note.ended, run, note) for run, of_run in notes.items() for note in of_run]
+    for ended, run, note in sorted(tasks, key=itemgetter(0, 1)):
+        if note.undo_of is not None:
+            undone[note.undo_of] += (Undoing(run, ended, note.files_restored, note.files_left),)
+    return undone
 
 
 def list_actions(storage: Storage, run: str) -> tuple[Mapping[str, Any], ...]:
     """Returns the actions of a run in the order in which the ledger recorded them.
 
     The ledger keeps what later runs need; it may have merged lines of an old run.
-
-    Raises:
-        CodecError: when a file of the ledger is not valid.
     """
-    folder, listed = run_folder(run), sorted(ledgers(storage))
-    lines = [line for ledger in listed for line in read_ledger(storage, ledger)]
+    folder = run_folder(run)
+    lines = [line for ledger in sorted(ledgers(storage)) for line in read_ledger(storage, ledger)]
     return tuple(line.fields for line in in_order(lines) if line.run == folder)
 
 
@@ -190,11 +185,8 @@ def note_run(storage: Storage, report: Report, fence: Fence, *, first: bool = Fa
         started=report.started,
         ended=report.started + report.seconds,
         fence=fence.number,
-        snapshots_written=report.snapshots_written,
         files_deleted=report.files_deleted.total(),
-        bytes_written=report.bytes_written,
-        bytes_deleted=report.bytes_deleted,
-        exit_code=report.exit_code,
+        **fields_json(report, "snapshots_written bytes_written bytes_deleted exit_code"),
     )
     task = _task(report.plan.request)
     note = note if first else _with_earlier(storage, report.run, task, note)
@@ -202,10 +194,9 @@ def note_run(storage: Storage, report: Report, fence: Fence, *, first: bool = Fa
 
 
 def note_end(storage: Storage, run: str, fence: Fence, exit_code: int) -> None:
-    """Records the exit code of a whole run, if any of its tasks is recorded.
+    """Records the exit code of a whole run if a task of it is recorded; failures are only logged.
 
-    A run without failure is not recorded again, unless an earlier end of it was. A storage failure
-    is only logged.
+    A run without failure is not recorded again, unless an earlier end of it was.
     """
     try:
         names = {entry.name for entry in storage.list(f"{FOLDER}/{run_folder(run)}")}
@@ -218,7 +209,6 @@ def note_end(storage: Storage, run: str, fence: Fence, exit_code: int) -> None:
 
 
 def _with_earlier(storage: Storage, run: str, task: str, note: RunNote) -> RunNote:
-    """Returns the note of a task with what its earlier attempts did."""
     try:
         earlier = json.loads(storage.read(note_path(run, task)))
         sums = {name: getattr(note, name) + int(earlier[name]) for name in _DONE}

@@ -9,13 +9,13 @@ import json
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from statemaint.errors import NotFoundError
 from statemaint.execute.attempts import UnitClaim
 from statemaint.maintain.bundles import Bundle
-from statemaint.maintain.run import OnOutcome, ignored, maintain
+from statemaint.maintain.run import OnOutcome, maintain
 from statemaint.memory import memory_from
 from statemaint.model.ids import run_folder
 from statemaint.model.policy import Policy
@@ -38,7 +38,7 @@ from statemaint.report.run import Report
 from statemaint.report.task import BundleReport, PlanSummary, dumped, lag, loaded
 from statemaint.scan.handover import Handover, Recorder
 from statemaint.storage import Storage
-from statemaint.workers import Workers
+from statemaint.workers import Workers, nothing
 
 # For one task: the other tasks of a run make requests as well.
 _STORES_AT_A_TIME = 4
@@ -48,17 +48,11 @@ _UNPLANNED = "the plan gave no result"
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The input from which the tasks of a run are made.
+    """The input from which the tasks of a run are made."""
 
-    Attributes:
-        plan: of the whole checkpoint; its target version counts for all tasks.
-        idle: the report of the partitions without a task: all, if the logs are damaged.
-        handover: the data that the tasks need not read again.
-    """
-
-    plan: Plan
-    idle: Report
-    handover: Handover
+    plan: Plan  # of the whole checkpoint; its target version counts for all tasks
+    idle: Report  # on the partitions without a task: all, if the logs are damaged
+    handover: Handover  # what the tasks need not read again
 
     @property
     def has_work(self) -> bool:
@@ -80,36 +74,27 @@ def prepare(storage: Storage, policy: Policy, request: Request | None = None) ->
     """Plans a checkpoint for tasks that maintain it; takes no lease and writes nothing."""
     recorder = Recorder(storage)
     checkpoint, plan = plan_checkpoint(recorder, policy, request=request or Request())
-    return Prepared(plan, _idle(storage, plan), recorder.handover(checkpoint))
-
-
-def _idle(storage: Storage, plan: Plan) -> Report:
     mapped = set() if plan.halted else set(plan.units)
     idle = tuple(store for store in plan.stores if store.store.id.unit not in mapped)
     stores = tuple(
         summarize(store, (Halted(store.store.id),) if plan.halted else (), plan.target)
         for store in idle
     )
-    return Report("", replace(plan, stores=idle), stores, started=storage.now(), seconds=0.0)
+    report = Report("", replace(plan, stores=idle), stores, started=storage.now(), seconds=0.0)
+    return Prepared(plan, report, recorder.handover(checkpoint))
 
 
 @dataclass(frozen=True, slots=True)
 class WorkOrder:
-    """The work of a run on a query, as its tasks need to know it.
-
-    Attributes:
-        run: its name in the ledger.
-        handover: the data that the plan has read, as text.
-        every_unit: whether there are metrics of each partition as well.
-    """
+    """The work of a run on a query, as its tasks need to know it."""
 
     query: str
     policy: Policy
-    run: str
+    run: str  # its name in the ledger
     bundles: tuple[Bundle, ...]
     force_snapshot: bool = False
-    handover: str | None = None
-    every_unit: bool = False
+    handover: str | None = None  # what the plan has read, as text
+    every_unit: bool = False  # whether there are metrics of each partition as well
 
     @property
     def key(self) -> str:
@@ -125,7 +110,7 @@ def maintain_part(
     bundle: Bundle,
     *,
     workers: Workers | None = None,
-    on_outcome: OnOutcome = ignored,
+    on_outcome: OnOutcome = nothing,
     repeated: bool = False,
 ) -> Report:
     """Maintains some partitions at the target that the run's plan fixed; safe to repeat.
@@ -163,13 +148,11 @@ def _with_earlier(storage: Storage, report: Report) -> Report:
     for unit in sorted({store.before.id.unit for store in report.stores}):
         for line in read_ledger(storage, ledger_of(unit)):
             if line.run == run_folder(report.run):
-                fields = ("operator", "partition", "store")
-                lines[tuple(line.fields.get(name) for name in fields)].append(line)
-    stores = []
-    for store in report.stores:
-        key = store.before.id
-        of_store = lines[key.operator, key.partition, key.store]
-        stores.append(replace(store, earlier=_earlier(store, of_store)))
+                lines[tuple(map(line.fields.get, ("operator", "partition", "store")))].append(line)
+    stores = (
+        replace(store, earlier=_earlier(store, lines[astuple(store.before.id)]))
+        for store in report.stores
+    )
     return replace(report, stores=tuple(stores))
 
 
@@ -193,20 +176,13 @@ def _earlier(store: StoreReport, lines: Sequence[Line]) -> EarlierDeeds:
 
 @dataclass(frozen=True, slots=True)
 class TaskResults:
-    """The results that the tasks of a run have handed on for a query; a killed task has none.
-
-    Attributes:
-        planned: the bundles of the plan.
-        summary: the facts of the plan; `None` if the plan has failed without any.
-        failure: why the plan has failed.
-        refused: whether the run was refused for its own arguments.
-    """
+    """The results that the tasks of a run have handed on for a query; a killed task has none."""
 
     planned: tuple[Bundle, ...] = ()
-    summary: PlanSummary | None = None
-    failure: str | None = None
+    summary: PlanSummary | None = None  # the facts of the plan, unless it has failed without any
+    failure: str | None = None  # why the plan has failed
     reports: tuple[BundleReport, ...] = ()
-    refused: bool = False
+    refused: bool = False  # for its own arguments
 
     @property
     def plan(self) -> PlanSummary:
@@ -214,7 +190,6 @@ class TaskResults:
 
     @property
     def reason(self) -> str | None:
-        """Returns why nothing was maintained."""
         return self.failure or (None if self.summary else _UNPLANNED)
 
     @property
@@ -223,7 +198,6 @@ class TaskResults:
 
     @property
     def silent(self) -> list[str]:
-        """Returns the bundles without a report on their stores, by their labels."""
         labels = {report.label for report in self.inspected}
         return [bundle.label for bundle in self.planned if bundle.label not in labels]
 
@@ -265,15 +239,11 @@ def read_order(storage: Storage, key: str) -> WorkOrder:
 def store_reports(
     storage: Storage, key: str, attempt: int, reports: Iterable[BundleReport]
 ) -> None:
-    rows = [dumped(report) for report in reports]
-    write_document(storage, outcomes_path(key, attempt), rows)
+    write_document(storage, outcomes_path(key, attempt), [*map(dumped, reports)])
 
 
 def read_reports(storage: Storage, order: WorkOrder, attempt: int) -> list[BundleReport]:
-    """Returns the reports on the bundles that have any.
-
-    For an attempt that died, these are the ones that its tasks have stored.
-    """
+    """Returns the reports on the bundles: of an attempt that died, those its tasks have stored."""
     try:
         rows = read_document(storage, outcomes_path(order.key, attempt))
     except NotFoundError:

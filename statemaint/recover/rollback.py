@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from statemaint.audit.diagnosis import Diagnosis
-from statemaint.audit.doctor import doctor
+from statemaint.audit.doctor import Diagnosis, doctor
 from statemaint.audit.suspects import check_suspects
 from statemaint.codec.metadata import logs
 from statemaint.errors import CodecError, ConfigError, DamagedError, NotFoundError

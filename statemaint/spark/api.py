@@ -1,51 +1,38 @@
 """The verbs on a fleet, each of which returns a DataFrame."""
 
+import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from statemaint.errors import ConfigError
 from statemaint.model.policy import Value
 from statemaint.records.runs import new_run_id
 from statemaint.records.savepoints import SAME, Shape
-from statemaint.spark.columns import INVENTORY, NAMES_OF_SPARK, OUTCOMES, PLAN, VERIFIED
+from statemaint.spark import frames
 from statemaint.spark.engine import FleetRun, run_fleet
 from statemaint.spark.fleet import Queries, fleet_of, reading_of
-from statemaint.spark.frames import (
-    MOST_TASKS_A_CORE,
-    Work,
-    cores_of,
-    deal,
-    frame_of,
-    rows_of,
-    spread,
-)
 from statemaint.spark.history import History
+from statemaint.spark.outcomes import summaries
 from statemaint.spark.reporting import reporting
 from statemaint.spark.savepoints import save_fleet
-from statemaint.spark.summary import summaries
 from statemaint.spark.units import Piece, check, make_plan, take_inventory, waits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_log = logging.getLogger(__name__)
 
 
 def inventory(spark: "SparkSession", queries: Queries) -> "DataFrame":
     """Returns the inventory: a row for each store, and for each query with findings of its own.
 
     It is read by an action, and again by the next one: `cache()` it, or write it. Nothing is
-    written to a checkpoint.
-
-    Args:
-        spark: the session.
-        queries: the fleet: a queries file, its path, addresses by name, or `Target`s.
-
-    Raises:
-        ConfigError: when the fleet cannot be used.
+    written to a checkpoint. The fleet is a queries file, its path, addresses by name, or `Target`s.
     """
-    pieces = [(Piece(target).to_json(), 1.0) for target in fleet_of(queries)]
-    return _named(_spread(spark, pieces, take_inventory, INVENTORY))
+    pieces = map(Piece, fleet_of(queries))
+    return _named(_spread(spark, pieces, take_inventory, frames.INVENTORY))
 
 
 def plan_fleet(
@@ -57,20 +44,12 @@ def plan_fleet(
 ) -> "DataFrame":
     """Returns the plan of maintenance: a row for each action, and for each finding.
 
-    It is planned by an action, and again by the next one. Nothing is written (S13).
-
-    Args:
-        spark: the session.
-        queries: the fleet, as for `inventory`.
-        policy: settings for every query.
-        force: plan a snapshot at the target even if the chain is short.
-
-    Raises:
-        ConfigError: when the fleet, or the policy, cannot be used.
+    It is planned by an action, and again by the next one. Nothing is written (S13). The `policy`
+    has settings for every query; by `force`, snapshots are planned where chains are short, too.
     """
     options = {"force_snapshot": force}
-    pieces = [(Piece(target, options).to_json(), 1.0) for target in fleet_of(queries, policy)]
-    return _named(_spread(spark, pieces, make_plan, PLAN))
+    pieces = (Piece(target, options) for target in fleet_of(queries, policy))
+    return _named(_spread(spark, pieces, make_plan, frames.PLAN))
 
 
 def verify_fleet(
@@ -78,21 +57,15 @@ def verify_fleet(
 ) -> "DataFrame":
     """Returns whether every retained version loads: a row for each share of each query.
 
-    Args:
-        spark: the session.
-        queries: the fleet, as for `inventory`.
-        deep: read and compare everything, as `statemaint verify --deep` does.
-        shares: the number of tasks that share a query's partitions; each reports findings of logs.
-
-    Raises:
-        ConfigError: when the fleet cannot be used.
+    By `deep` everything is read and compared, as `statemaint verify --deep` does. As many tasks as
+    there are `shares` share a query's partitions; each reports findings of logs.
     """
-    pieces = [
-        (Piece(target, {"deep": deep, "share": [share, shares]}).to_json(), 1.0)
+    pieces = (
+        Piece(target, {"deep": deep, "share": [share, shares]})
         for target in fleet_of(queries)
         for share in range(1, shares + 1)
-    ]
-    return _spread(spark, pieces, check, VERIFIED)
+    )
+    return _spread(spark, pieces, check, frames.VERIFIED)
 
 
 def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
@@ -126,21 +99,19 @@ def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
         tell: receives the progress, in lines.
 
     Raises:
-        ConfigError: when the fleet, the policy or the history's address cannot be used.
         StorageError: when the outcomes cannot be added to the history; the fleet is maintained.
     """
     reading = reading_of(queries)
     fleet = fleet_of(reading or queries, policy)
-    given = {"attempt": attempt, "wait": wait, "tell": tell}
-    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    fleet_run = FleetRun(run or new_run_id(time.time()), force_snapshot=force, **chosen)
+    name, number = run or new_run_id(time.time()), 1 if attempt is None else attempt
+    fleet_run = FleetRun(name, number, force, wait or 0.0, tell or _log.info)
     kept = History.at(history) if isinstance(history, str) else history
-    with reporting(reading, fleet, "maintain", attempt=fleet_run.attempt) as ended:
-        table = run_fleet(spark, fleet, fleet_run, kept.costs() if kept else None)
-        ended(summaries(rows_of(table)))
+    with reporting(reading, fleet, "maintain", attempt=number) as ended:
+        table = run_fleet(spark, fleet, fleet_run, kept.costs() if kept else {})
+        ended(summaries(frames.rows_of(table)))
     if kept:
-        kept.add(fleet_run.name, table, time.time(), attempt=fleet_run.attempt)
-    return _named(frame_of(spark, table, OUTCOMES))
+        kept.add(name, table, time.time(), attempt=number)
+    return _named(frames.frame_of(spark, table, frames.OUTCOMES))
 
 
 def savepoint_fleet(  # noqa: PLR0913 -- as above
@@ -187,23 +158,22 @@ def savepoint_fleet(  # noqa: PLR0913 -- as above
     kept = History.at(history) if isinstance(history, str) else history
     with reporting(reading, fleet, "savepoint") as ended:
         table = save_fleet(spark, fleet, name, shape=shape, pin=pin, tell=tell or (lambda _: None))
-        ended(summaries(rows_of(table)))
+        ended(summaries(frames.rows_of(table)))
     if kept:
         kept.add(name, table, time.time(), verb="savepoint")
-    return _named(frame_of(spark, table, OUTCOMES))
+    return _named(frames.frame_of(spark, table, frames.OUTCOMES))
 
 
 def _spread(
-    spark: "SparkSession", pieces: list[tuple[str, float]], work: Work, columns: Mapping[str, str]
+    spark: "SparkSession", pieces: Iterable[Piece], work: frames.Work, columns: Mapping[str, str]
 ) -> "DataFrame":
-    tasks = deal(pieces, cores_of(spark) * MOST_TASKS_A_CORE)
-    frame: DataFrame = spread(spark, tasks, work, columns, waits)
+    weighted = [(piece.to_json(), 1.0) for piece in pieces]
+    frame: DataFrame = frames.spread(spark, weighted, work, columns, waits=waits)
     return frame
 
 
 def _named(frame: "DataFrame") -> "DataFrame":
     """Adds the columns that name a store as Spark does, beside those of earlier releases."""
-    named: DataFrame = frame.selectExpr(
-        "*", *(f"`{old}` AS `{new}`" for new, old in NAMES_OF_SPARK.items())
-    )
+    names = (f"`{old}` AS `{new}`" for new, old in frames.NAMES_OF_SPARK.items())
+    named: DataFrame = frame.selectExpr("*", *names)
     return named

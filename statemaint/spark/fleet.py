@@ -1,19 +1,30 @@
-"""The queries of a fleet, in the form that is sent to executors."""
+"""The queries of a fleet, in the form that is sent to executors, and what the driver asks of each.
+
+A query is due if its schedule has had a time since its last good run.
+"""
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from statemaint.errors import ConfigError
+from statemaint.errors import ConfigError, StatemaintError
+from statemaint.maintain.record import read_record
 from statemaint.model.policy import PRESETS, Policy
+from statemaint.queries.checks import newest_time
 from statemaint.queries.memory import state_folder
 from statemaint.queries.problems import InvalidQueriesError
 from statemaint.queries.reading import QueriesReader, QueriesReading
+from statemaint.report.record import Record
 from statemaint.storage import Storage, open_storage
 
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+# Concurrent requests of the driver, to the storages of all queries together.
+AT_A_TIME = 16
 _CONNECTION = (
     "Spark's executors have no Airflow connections; take it out, and give them credentials "
     "through their environment"
@@ -69,20 +80,17 @@ def fleet_of(queries: Queries, change: Mapping[str, Any] | None = None) -> tuple
     An invalid entry of a queries file, and a query that uses an Airflow connection, is one with a
     mistake; so is a file with other mistakes, by its path.
     """
-    targets = _targets(queries)
-    return tuple(
-        replace(target, policy=target.policy.override(**(change or {}))) for target in targets
-    )
-
-
-def _targets(queries: Queries) -> tuple[Target, ...]:
     if isinstance(queries, str | Path):
         queries = read_fleet(queries)
     if isinstance(queries, QueriesReading):
-        return (*_of_file(queries), *_mistakes(queries))
-    if isinstance(queries, Mapping):
-        return tuple(Target(name, address) for name, address in queries.items())
-    return tuple(queries)
+        targets = [*_of_file(queries), *_mistakes(queries)]
+    elif isinstance(queries, Mapping):
+        targets = [Target(name, address) for name, address in queries.items()]
+    else:
+        targets = [*queries]
+    return tuple(
+        replace(target, policy=target.policy.override(**(change or {}))) for target in targets
+    )
 
 
 def _of_file(reading: QueriesReading) -> Iterator[Target]:
@@ -114,3 +122,53 @@ def _mistakes(reading: QueriesReading) -> Iterator[Target]:
         of_file.setdefault(problem.file, []).append(str(problem))
     for file, listed in of_file.items():
         yield Target(file, "", mistake="; ".join(dict.fromkeys(listed)))
+
+
+# -- work of the driver for each query
+
+
+def each(work: Callable[[_T], _R], targets: Iterable[_T]) -> list[_R]:
+    """Does some work of the driver for each query, for several at a time; returns the results."""
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        return [*pool.map(work, targets)]
+
+
+def tried(work: Callable[[_T], object], targets: Iterable[_T]) -> dict[_T, StatemaintError]:
+    """Does some work for several targets at a time; returns those that failed, in their order."""
+
+    def attempt(target: _T) -> StatemaintError | None:
+        try:
+            work(target)
+        except StatemaintError as error:
+            return error
+        return None
+
+    known = [*targets]
+    errors = zip(known, each(attempt, known), strict=True)
+    return {target: error for target, error in errors if error}
+
+
+def due_queries(
+    reading: QueriesReading, fleet: Sequence[Target], verb: str, now: float
+) -> list[Target]:
+    """Returns the queries that need a run of `maintain` or `savepoint`; in doubt, a query does.
+
+    A query without a schedule always does. One small file of each checkpoint is read, its record.
+    """
+
+    def is_due(target: Target) -> bool:
+        query = reading.queries.get(target.query)
+        terms = query.savepoint if query and verb == "savepoint" else query
+        scheduled = newest_time(terms.schedule, now) if terms else None
+        if target.mistake or scheduled is None:
+            return True
+        try:
+            record = read_record(target.open()) or Record(None)
+        except StatemaintError:
+            return True  # the run says why
+        saved = record.savepoint.ended if record.savepoint else None
+        last = saved if verb == "savepoint" else record.success
+        return last is None or last < scheduled
+
+    answers = each(is_due, fleet)
+    return [target for target, answer in zip(fleet, answers, strict=True) if answer]

@@ -1,27 +1,27 @@
-"""Work spread evenly over Spark's tasks, in DataFrames, and its results.
+"""The DataFrames of a fleet: their columns, and work spread evenly over Spark's tasks.
 
-`mapInArrow` spreads the work; Spark Connect has it too. PySpark requires pandas for it, on the
-driver only to check that it is installed; a classic session without pandas uses an RDD instead. No
-state is in either: pieces of work go to the executors, and rows of outcomes come back.
+`docs/spark.md` has the units of the columns. `mapInArrow` spreads the work; Spark Connect has it
+too. PySpark requires pandas for it, on the driver only to check that it is installed; a classic
+session without pandas uses an RDD instead. No state is in either: pieces of work go to the
+executors, and rows of outcomes come back.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from heapq import heapify, heappop, heappush
 from importlib.util import find_spec
-from itertools import chain, groupby
-from typing import Any, TypeVar
+from itertools import chain, groupby, islice
+from typing import Any
 
 from statemaint.errors import ConfigError
-from statemaint.spark.columns import arrow_schema, batch, ddl
-from statemaint.workers import in_order
+from statemaint.maintain.bundles import deal
+from statemaint.workers import in_order, nothing
 
-_T = TypeVar("_T")
 # The units of a query are at most a core's even share of all work, divided by this.
 TASKS_A_CORE = 4
 # Tasks for each core: enough that the last ones end together. Spark spends about 50 ms of a core on
 # each task with Python in it, whatever the task does.
-MOST_TASKS_A_CORE = 4
+_MOST_TASKS_A_CORE = 4
 LEAST = 10_000_000.0
 """Bytes of work that are not split: ten times the cost of a unit in addition to its work."""
 Work = Callable[[str], Iterable[Mapping[str, Any]]]
@@ -34,98 +34,146 @@ _ROWS = 2000
 _SMALL = 4_000_000
 _TASKS_WITHOUT_A_WORD = 8
 
+# -- columns, with their types
 
-def never(_piece: str) -> bool:
-    return False
+
+def _columns(text: str) -> Mapping[str, str]:
+    parts = (column.partition(" ") for column in text.split(", "))
+    return {name: kind for name, _, kind in parts}
+
+
+_FINDINGS = "array<struct<code:string,detail:string>>"
+_QUERY = "query string, checkpoint string"
+_STORE = f"{_QUERY}, operator int, partition int, store string"
+_RESULT = f"findings {_FINDINGS}, exit_code int, error string"
+
+NAMES_OF_SPARK = {"operatorId": "operator", "partitionId": "partition", "storeName": "store"}
+"""Columns that DataFrames have besides: what Spark's tables of state call a column of ours."""
+INVENTORY = _columns(
+    f"{_STORE}, provider string, target_version bigint, first_version bigint, last_version bigint, "
+    f"snapshots array<bigint>, chain_length int, files bigint, bytes bigint, {_RESULT}"
+)
+PLAN = _columns(
+    f"{_STORE}, action string, version bigint, path string, bytes bigint, reason string, "
+    "detail string, exit_code int"
+)
+OUTCOMES = _columns(
+    f"run string, {_STORE}, outcome string, version bigint, chain_before int, chain_after int, "
+    "files bigint, bytes bigint, snapshots_written int, bytes_written bigint, "
+    "files_deleted bigint, bytes_deleted bigint, reclaimable_bytes bigint, rows bigint, "
+    f"digest string, {_RESULT}, unit string, weight double, started double, seconds double, "
+    "savepoint string"
+)
+# Other messages of a task to the driver: JSON, in rows without a store.
+NOTED: Mapping[str, str] = {**OUTCOMES, "note": "string"}
+VERIFIED = _columns(
+    f"{_QUERY}, share int, verdict string, looked_at string, healthy boolean, stores bigint, "
+    f"versions_checked bigint, {_RESULT}"
+)
+# Of a history: the outcomes of maintenance and savepoints, and the results of verifications.
+HISTORY: Mapping[str, str] = {"verb": "string", **OUTCOMES, **VERIFIED}
+
+
+def ddl(columns: Mapping[str, str]) -> str:
+    return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+
+
+def arrow_schema(columns: Mapping[str, str]) -> Any:
+    import pyarrow as pa
+
+    finding = pa.struct([("code", pa.string()), ("detail", pa.string())])
+    kinds = {
+        "string": pa.string(),
+        "binary": pa.binary(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "double": pa.float64(),
+        "boolean": pa.bool_(),
+        "array<bigint>": pa.list_(pa.int64()),
+        _FINDINGS: pa.list_(finding),
+    }
+    return pa.schema([(name, kinds[kind]) for name, kind in columns.items()])
+
+
+def batch(columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> Any:
+    """Returns rows as an Arrow batch; a column that a row lacks is null."""
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pylist(list(rows), schema=arrow_schema(columns))
+
+
+# -- work
 
 
 def spread(
     spark: Any,
-    tasks: Sequence[Sequence[str]],
+    pieces: Sequence[tuple[str, float]],
     work: Work,
     columns: Mapping[str, str],
-    waits: Callable[[str], bool] = never,
+    *,
+    waits: Callable[[str], object] = nothing,
+    tasks: int | None = None,
 ) -> Any:
     """Returns the DataFrame of the rows that some work yields, computed by an action.
 
-    Args:
-        spark: the session.
-        tasks: the pieces of work of each task, in their order; Spark starts the first task first.
-        work: yields the rows of a piece, on an executor; importable there by its name.
-        columns: the columns of the rows.
-        waits: whether a piece mostly waits, so that a task works on several at a time.
+    Spark starts the heaviest of the pieces first. The work yields the rows of a piece, on an
+    executor, and is importable there by its name. Of pieces that mostly wait, a task works on
+    several at a time.
     """
-    if not tasks:
+    if not pieces:
         return spark.createDataFrame([], ddl(columns))
+    dealt = deal(pieces, tasks or cores_of(spark) * _MOST_TASKS_A_CORE)
     task, context = _Task(work, columns, waits), context_of(spark)
     if context is not None and find_spec("pandas") is None:
-        rows = context.parallelize([list(pieces) for pieces in tasks], len(tasks)).flatMap(
-            task.tuples
-        )
+        rows = context.parallelize(dealt, len(dealt)).flatMap(task.tuples)
         return spark.createDataFrame(rows, ddl(columns), verifySchema=False)
-    if sum(len(piece) for pieces in tasks for piece in pieces) <= _SMALL:
-        numbers = spark.range(0, len(tasks), 1, len(tasks))
-        return numbers.mapInArrow(_SmallTasks(task, tasks).batches, ddl(columns))
-    return _shuffled(spark, tasks).mapInArrow(task.batches, ddl(columns))
-
-
-def _shuffled(spark: Any, tasks: Sequence[Sequence[str]]) -> Any:
-    """Returns the DataFrame of the tasks, each in a partition of its own."""
-    rows = [(number, list(pieces)) for number, pieces in enumerate(tasks)]
-    frame = spark.createDataFrame(rows, "task int, pieces array<string>")
+    if sum(len(piece) for piece, _ in pieces) <= _SMALL:
+        numbers = spark.range(0, len(dealt), 1, len(dealt))
+        return numbers.mapInArrow(partial(task.small_batches, dealt), ddl(columns))
+    frame = spark.createDataFrame([*enumerate(dealt)], "task int, pieces array<string>")
     # As many ranges as rows, so a range has one row; the partitions are in the order of the tasks.
-    return frame.repartitionByRange(len(tasks), "task")
+    apart = frame.repartitionByRange(len(dealt), "task")
+    return apart.mapInArrow(task.batches, ddl(columns))
 
 
+@dataclass(frozen=True, slots=True)
 class _Task:
-    """The function that an executor runs."""
+    """The function that an executor runs, on Arrow batches or on an RDD."""
 
-    def __init__(
-        self, work: Work, columns: Mapping[str, str], waits: Callable[[str], bool]
-    ) -> None:
-        self._work, self._columns, self._waits = work, columns, waits
+    work: Work
+    columns: Mapping[str, str]
+    waits: Callable[[str], object]
 
     def tuples(self, pieces: Iterable[str]) -> Iterator[tuple[Any, ...]]:
         for row in self._rows(pieces):
-            yield tuple(row.get(name) for name in self._columns)
+            yield tuple(row.get(name) for name in self.columns)
 
     def batches(self, tasks: Iterable[Any]) -> Iterator[Any]:
-        """Yields the rows of tasks, as Arrow batches."""
         for rows in tasks:
             for pieces in rows.column("pieces").to_pylist():
-                yield from self.batches_of(pieces)
+                yield from self._batches_of(pieces)
 
-    def batches_of(self, pieces: Iterable[str]) -> Iterator[Any]:
-        held: list[Mapping[str, Any]] = []
-        for row in self._rows(pieces):
-            held.append(row)
-            if len(held) == _ROWS:
-                yield batch(self._columns, held)
-                held = []
-        if held:
-            yield batch(self._columns, held)
+    def small_batches(
+        self, tasks: Sequence[Sequence[str]], numbers: Iterable[Any]
+    ) -> Iterator[Any]:
+        """Yields the rows of the tasks with some numbers; each executor receives all tasks."""
+        for rows in numbers:
+            for number in rows.column("id").to_pylist():
+                yield from self._batches_of(tasks[number])
+
+    def _batches_of(self, pieces: Iterable[str]) -> Iterator[Any]:
+        rows = self._rows(pieces)
+        while held := [*islice(rows, _ROWS)]:
+            yield batch(self.columns, held)
 
     def _rows(self, pieces: Iterable[str]) -> Iterator[Mapping[str, Any]]:
-        for waiting, some in groupby(pieces, key=self._waits):
+        for waiting, some in groupby(pieces, key=self.waits):
             jobs = (partial(self._done, piece) for piece in some)
             threads = _WAITING_AT_A_TIME if waiting else 1
             yield from chain.from_iterable(in_order(jobs, threads=threads))
 
     def _done(self, piece: str) -> list[Mapping[str, Any]]:
-        return [*self._work(piece)]
-
-
-class _SmallTasks:
-    """The function that an executor runs, together with the pieces of all tasks."""
-
-    def __init__(self, task: _Task, tasks: Sequence[Sequence[str]]) -> None:
-        self._task, self._tasks = task, [list(pieces) for pieces in tasks]
-
-    def batches(self, numbers: Iterable[Any]) -> Iterator[Any]:
-        """Yields the rows of the tasks with some numbers, as Arrow batches."""
-        for rows in numbers:
-            for number in rows.column("id").to_pylist():
-                yield from self._task.batches_of(self._tasks[number])
+        return [*self.work(piece)]
 
 
 def collected(frame: Any, columns: Mapping[str, str]) -> Any:
@@ -142,10 +190,30 @@ def collected(frame: Any, columns: Mapping[str, str]) -> Any:
     return pa.Table.from_pylist(rows, schema=arrow_schema(columns))
 
 
+def computed(
+    spark: Any,
+    pieces: Sequence[tuple[str, float]],
+    work: Work,
+    columns: Mapping[str, str],
+    waits: Callable[[str], object],
+) -> Any:
+    if not pieces:
+        return arrow_schema(columns).empty_table()
+    return collected(spread(spark, pieces, work, columns, waits=waits), columns)
+
+
 def rows_of(table: Any) -> Iterator[dict[str, Any]]:
     """Yields the rows of an Arrow table, of which few are in memory at a time."""
     for some in table.to_batches(max_chunksize=_ROWS):
         yield from some.to_pylist()
+
+
+def outcomes(tables: Iterable[Any], rows: Iterable[Mapping[str, Any]]) -> Any:
+    """Returns tables, and rows, as one Arrow table of outcomes."""
+    import pyarrow as pa
+
+    queries = pa.Table.from_pylist(list(rows), schema=arrow_schema(OUTCOMES))
+    return pa.concat_tables([*(table.select(list(OUTCOMES)) for table in tables), queries])
 
 
 def frame_of(spark: Any, table: Any, columns: Mapping[str, str]) -> Any:
@@ -158,11 +226,7 @@ def frame_of(spark: Any, table: Any, columns: Mapping[str, str]) -> Any:
 
 
 def must_be_new(spark: Any, output: str) -> None:
-    """Checks before any work that a dataset can be written to an address, as far as Spark says.
-
-    Raises:
-        ConfigError: when it exists, or Spark cannot look there.
-    """
+    """Checks before any work that a dataset can be written to an address, as far as Spark says."""
     try:
         spark.read.schema("query string").parquet(output).schema  # noqa: B018 -- Spark looks now
     except Exception as error:  # noqa: BLE001 -- of Py4J, of Spark Connect, of the file system
@@ -213,19 +277,3 @@ def shares(weights: Mapping[str, float], cores: int) -> dict[str, int]:
     """
     most = max(sum(weights.values()) / (cores * TASKS_A_CORE), LEAST)
     return {query: max(1, -(-int(weight) // int(most))) for query, weight in weights.items()}
-
-
-def deal(work: Sequence[tuple[_T, float]], tasks: int) -> list[list[_T]]:
-    """Returns the work of each task, the heaviest first: in each task, and of the tasks.
-
-    Spark starts tasks in their order, so the longest ones start first.
-    """
-    dealt: list[list[_T]] = [[] for _ in range(min(tasks, len(work)))]
-    heap = [(0.0, 0, number) for number in range(len(dealt))]
-    heapify(heap)
-    for piece, weight in sorted(work, key=lambda pair: -pair[1]):
-        total, pieces, number = heappop(heap)
-        dealt[number].append(piece)
-        heappush(heap, (total + weight, pieces + 1, number))
-    order = sorted(heap, key=lambda task: (-task[0], task[2]))
-    return [dealt[number] for _, _, number in order]

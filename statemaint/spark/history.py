@@ -11,6 +11,7 @@ a run replaces its file. No run rewrites the file of another. Days older than `k
 import io
 import logging
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from statemaint.errors import CodecError, ConfigError, NotFoundError, StorageError
 from statemaint.maintain.bundles import Costs
 from statemaint.model.ids import UnitId, run_folder
-from statemaint.spark.columns import HISTORY, OUTCOMES, VERIFIED, arrow_schema, ddl
+from statemaint.spark.frames import HISTORY, OUTCOMES, VERIFIED, arrow_schema, ddl
 from statemaint.storage import LocalStorage, Storage, open_storage
 
 if TYPE_CHECKING:
@@ -106,18 +107,17 @@ class History:
 
         An unreadable file is ignored: the costs only make tasks more even.
         """
-        costs: dict[str, dict[str, float]] = {}
+        costs: dict[str, dict[str, float]] = defaultdict(dict)
         try:
             paths = sorted(self._paths())
-            maintained = [path for path in paths if not path.partition("/")[2].startswith(_OTHERS)]
         except StorageError:
             return costs
+        maintained = [path for path in paths if not path.partition("/")[2].startswith(_OTHERS)]
         for path in maintained[-_NEWEST:]:  # a newer one replaces the costs of an older one
             for row in self._rows(path):
                 if row["unit"] and row["weight"] and row["seconds"]:
                     unit = UnitId(row["operator"], row["partition"])
-                    query = costs.setdefault(row["query"], {})
-                    query[str(unit)] = row["seconds"] / row["weight"]
+                    costs[row["query"]][str(unit)] = row["seconds"] / row["weight"]
         return costs
 
     def _attempt(self, path: str) -> int:
@@ -134,11 +134,9 @@ class History:
         import pyarrow.parquet as pq
 
         try:
-            content = self.storage.read(path)
-            found: Mapping[bytes, bytes] = pq.read_schema(io.BytesIO(content)).metadata or {}
+            return dict(pq.read_schema(io.BytesIO(self.storage.read(path))).metadata or {})
         except (NotFoundError, CodecError, pa.ArrowException):
             return None
-        return found
 
     def _rows(self, path: str) -> list[Mapping[str, Any]]:
         import pyarrow as pa
@@ -146,13 +144,11 @@ class History:
 
         try:
             content = io.BytesIO(self.storage.read(path))
-            rows: list[Mapping[str, Any]] = pq.read_table(content, columns=_COLUMNS).to_pylist()
+            return [*pq.read_table(content, columns=_COLUMNS).to_pylist()]
         except (StorageError, CodecError, pa.ArrowException):
             return []
-        return rows
 
     def _paths(self) -> list[str]:
-        """Returns the files of all runs, by day and run."""
         return [entry.path for entry in self.storage.list("") if _PATH.fullmatch(entry.path)]
 
 
@@ -161,7 +157,6 @@ def _folder(time: float) -> str:
 
 
 def _widened(table: Any, run: str, verb: str) -> Any:
-    """Returns the rows of a verb with all columns of the history."""
     import pyarrow as pa
 
     known = {name: table[name] for name in table.column_names}
@@ -172,12 +167,7 @@ def _widened(table: Any, run: str, verb: str) -> Any:
 
 
 def read_history(spark: "SparkSession", address: str) -> "DataFrame":
-    """Returns the rows of all runs, with the verb of each, and its day as `date`.
-
-    Args:
-        spark: the session.
-        address: the address of the history for Spark.
-    """
+    """Returns the rows of all runs, with the verb of each, and its day as `date`."""
     from pyspark.sql.functions import expr
 
     rows = spark.read.schema(f"{ddl(HISTORY)}, date date").parquet(address)
@@ -188,10 +178,6 @@ def history_views(spark: "SparkSession", address: str) -> None:
     """Makes temporary views of a history: `history`, and of it `maintained`, `saved`, `verified`.
 
     `history` has all columns; each of the others has those of its verb, and `date`.
-
-    Args:
-        spark: the session.
-        address: the address of the history for Spark.
     """
     history = read_history(spark, address)
     history.createOrReplaceTempView("history")

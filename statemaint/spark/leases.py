@@ -2,13 +2,10 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
 from itertools import count
 from threading import Condition, Lock, Thread
-from typing import TypeVar
 
 from statemaint.errors import LeaseHeldError, StatemaintError
 from statemaint.execute.lease import QUIET, RENEWALS, Lease, acquire, end_earlier, renewed_once
@@ -16,13 +13,9 @@ from statemaint.execute.store_record import adopt_announcements
 from statemaint.maintain.run import end_run
 from statemaint.records.claims import Holder
 from statemaint.report.run import Emptied
-from statemaint.spark.fleet import Target
+from statemaint.spark.fleet import AT_A_TIME, Target, tried
 
-_T = TypeVar("_T")
-_R = TypeVar("_R")
 _log = logging.getLogger(__name__)
-# Concurrent requests of the driver, to the storages of all queries together.
-_AT_A_TIME = 16
 _LOOK_AGAIN = 1.0
 
 
@@ -41,7 +34,7 @@ class Renewals:
         with self._changed:
             self._held.add(lease)
             self._push(lease)
-            if len(self._threads) < _AT_A_TIME:
+            if len(self._threads) < AT_A_TIME:
                 thread = Thread(target=self._work, name="statemaint-leases", daemon=True)
                 self._threads.append(thread)
                 thread.start()
@@ -84,30 +77,32 @@ class Renewals:
 
 
 class Leases:
-    """The leases that a run has taken so far, by query; released to no one before `ended`."""
+    """The leases that a run has taken so far, by query, renewed until `close`."""
 
-    def __init__(self, pause: Callable[[float], object] = time.sleep) -> None:
-        self._renewals = Renewals()
+    def __init__(
+        self, holders: Mapping[Target, Holder], pause: Callable[[float], object] = time.sleep
+    ) -> None:
+        self.holders, self._renewals = holders, Renewals()
         self._lock = Lock()
         self._pause = pause
         self.leases: dict[str, Lease] = {}
         self.refused: dict[str, StatemaintError] = {}
 
-    def begin(self, holders: Mapping[Target, Holder]) -> None:
+    def begin(self) -> None:
         """Ends the leases of an earlier attempt at the run, which may be at work."""
-        repeated = [target for target in holders if holders[target].attempt > 1]
-        errors = tried(lambda target: end_earlier(target.open(), holders[target]), repeated)
+        repeated = [target for target, holder in self.holders.items() if holder.attempt > 1]
+        errors = tried(lambda target: end_earlier(target.open(), self.holders[target]), repeated)
         self.refused |= {target.query: error for target, error in errors.items()}
 
-    def take(self, holders: Mapping[Target, Holder], *, wait: float = 0.0) -> None:
+    def take(self, targets: Iterable[Target], *, wait: float = 0.0) -> None:
         """Takes the leases of queries; the errors of the others are in `refused`.
 
         It waits `wait` seconds for leases that other runs hold, for all together, and always the
         few seconds in which the tasks of a run that has ended may be at work.
         """
-        waited, missing = 0.0, list(holders)
+        waited, missing = 0.0, list(targets)
         while True:
-            errors = tried(lambda target: self._take(target, holders[target]), missing)
+            errors = tried(self._take, missing)
             self.refused |= {target.query: error for target, error in errors.items()}
             missing = [target for target, error in errors.items() if waited < _longest(error, wait)]
             if not missing:
@@ -115,18 +110,16 @@ class Leases:
             self._pause(_LOOK_AGAIN)
             waited += _LOOK_AGAIN
 
-    def _take(self, target: Target, holder: Holder) -> None:
+    def _take(self, target: Target) -> None:
         storage = target.open()
-        lease = acquire(storage, holder)
+        lease = acquire(storage, self.holders[target])
         self._renewals.add(lease)
         with self._lock:
             self.refused.pop(target.query, None)
             self.leases[target.query] = lease
         adopt_announcements(storage, lease)  # its units would not see what a run has announced
 
-    def end(
-        self, codes: Mapping[Target, int], holders: Mapping[Target, Holder], run: str
-    ) -> dict[Target, Emptied]:
+    def end(self, codes: Mapping[Target, int], run: str) -> dict[Target, Emptied]:
         """Ends the runs of queries: their trash, their ledger, their units, their leases.
 
         Returns what was deleted from the trash of each query whose run was ended.
@@ -135,9 +128,9 @@ class Leases:
 
         def end(target: Target) -> None:
             self._renewals.drop(self.leases.pop(target.query))
-            code = codes[target]
+            storage, holder, code = target.open(), self.holders[target], codes[target]
             emptied[target] = end_run(
-                target.open(), holders[target], sound=not code, units=True, run=run, exit_code=code
+                storage, holder, sound=not code, units=True, run=run, exit_code=code
             )
 
         errors = tried(end, [target for target in codes if target.query in self.leases])
@@ -146,7 +139,7 @@ class Leases:
         return emptied
 
     def close(self) -> None:
-        """Stops renewing leases."""
+        """Stops renewing leases: the remaining ones expire."""
         self._renewals.close()
 
 
@@ -155,34 +148,3 @@ def _longest(error: StatemaintError, wait: float) -> float:
     if not isinstance(error, LeaseHeldError):
         return 0.0
     return max(wait, QUIET + _LOOK_AGAIN) if error.ended else wait
-
-
-def each(work: Callable[[_T], _R], targets: Iterable[_T]) -> list[_R]:
-    """Does some work of the driver for each query, for several at a time; returns the results."""
-    with ThreadPoolExecutor(_AT_A_TIME) as pool:
-        return [*pool.map(work, targets)]
-
-
-def tried(work: Callable[[_T], object], targets: Iterable[_T]) -> dict[_T, StatemaintError]:
-    """Does some work for several targets at a time; returns those that failed, in their order."""
-    errors: dict[_T, StatemaintError] = {}
-
-    def attempt(target: _T) -> None:
-        try:
-            work(target)
-        except StatemaintError as error:
-            errors[target] = error
-
-    known = [*targets]
-    each(attempt, known)
-    return {target: errors[target] for target in known if target in errors}
-
-
-@contextmanager
-def leases(pause: Callable[[float], object] = time.sleep) -> Iterator[Leases]:
-    """Renews the taken leases while the block runs; the remaining ones then expire."""
-    held = Leases(pause)
-    try:
-        yield held
-    finally:
-        held.close()

@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import partial, wraps
 from typing import Any, NoReturn
 
@@ -12,29 +13,25 @@ from rich.filesize import decimal
 
 from statemaint import __version__
 from statemaint.cli import tables
-from statemaint.cli.options import DURATION, SHARE, as_json, policy_changes
+from statemaint.cli.options import DURATION, SHARE, as_json, policy_changes, with_options
 from statemaint.cli.output import output_to
 from statemaint.cli.savepoint import shape_flags
 from statemaint.errors import ConfigError, StorageError
 from statemaint.queries.reading import is_in_shard
 from statemaint.records.runs import new_run_id
-from statemaint.records.savepoints import Shape
 from statemaint.report.run import worst_code
-from statemaint.spark import api
-from statemaint.spark import due as due_queries
-from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED
-from statemaint.spark.fleet import Target, fleet_of, read_fleet
-from statemaint.spark.frames import collected, frame_of, must_be_new, not_written, rows_of
-from statemaint.spark.handed import carry_out
+from statemaint.spark import api, frames
+from statemaint.spark.engine import carry_out
+from statemaint.spark.fleet import Target, due_queries, fleet_of, read_fleet
 from statemaint.spark.history import History
-from statemaint.spark.preflight import check_executors
+from statemaint.spark.outcomes import QuerySummary, summaries
 from statemaint.spark.reporting import note_verifications, reporting
-from statemaint.spark.session import session
-from statemaint.spark.summary import QuerySummary, summaries
+from statemaint.spark.session import check_executors, session
 from statemaint.wording import counted
 
 # Queries that a table shows; `--json` has all.
 _MOST = 30
+_tell = partial(click.echo, err=True)
 Command = Callable[..., None]
 Verb = Callable[[Any, Sequence[Target]], Any]
 
@@ -48,16 +45,17 @@ def program() -> None:
     """
 
 
-def _fleet_flags(command: Command) -> Command:
-    for option in reversed(_FLEET):
-        command = option(command)
-    return as_json(command)
-
-
+_master = click.option("--master", help="The master.  [default: spark-submit's, or local[*]]")
+_remote = click.option(
+    "--remote", metavar="ADDRESS", help="A Spark Connect server instead: sc://..."
+)
 _due = click.option(
     "--due",
     is_flag=True,
     help="Only queries whose schedule has had a time since their last good run, by their records.",
+)
+_force = click.option(
+    "--force-snapshot", "force", is_flag=True, help="Even where chains are short."
 )
 _FLEET = [
     click.option(
@@ -88,8 +86,8 @@ _FLEET = [
             "a file.  [default: 1/1]"
         ),
     ),
-    click.option("--master", help="The master.  [default: spark-submit's, or local[*]]"),
-    click.option("--remote", metavar="ADDRESS", help="A Spark Connect server instead: sc://..."),
+    _master,
+    _remote,
     click.option("--output", metavar="PATH", help="Write all rows to this new Parquet dataset."),
     click.option(
         "--summary",
@@ -97,6 +95,29 @@ _FLEET = [
         help="Write the output to this file; spark-submit mixes it with messages.",
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Flags:
+    """The flags of every verb on a fleet."""
+
+    file: str
+    names: tuple[str, ...]
+    shard: tuple[int, int]
+    master: str | None
+    remote: str | None
+    output: str | None
+    summary: str | None
+    as_json: bool
+
+
+def _fleet_flags(command: Command) -> Command:
+    @wraps(command)
+    def with_flags(**flags: Any) -> None:
+        of_fleet = {field.name: flags.pop(field.name) for field in fields(_Flags)}
+        command(flags=_Flags(**of_fleet), **flags)
+
+    return as_json(with_options(with_flags, _FLEET))
 
 
 def _history_flags(command: Command) -> Command:
@@ -119,25 +140,25 @@ def _history_flags(command: Command) -> Command:
 
 @program.command()
 @_fleet_flags
-def inventory(**flags: Any) -> None:
+def inventory(*, flags: _Flags) -> None:
     """List stores with their chains, sizes and findings."""
-    _run(api.inventory, INVENTORY, **flags)
+    _run(api.inventory, frames.INVENTORY, flags)
 
 
 @program.command()
 @_fleet_flags
 @policy_changes
-@click.option("--force-snapshot", "force", is_flag=True, help="Even where chains are short.")
-def plan(*, policy: Mapping[str, Any], force: bool, **flags: Any) -> None:
+@_force
+def plan(*, flags: _Flags, **choices: Any) -> None:
     """Show what maintenance would write and delete; writes nothing."""
-    _run(partial(api.plan_fleet, policy=policy, force=force), PLAN, **flags)
+    _run(partial(api.plan_fleet, **choices), frames.PLAN, flags)
 
 
 @program.command()
 @_fleet_flags
 @_due
 @policy_changes
-@click.option("--force-snapshot", "force", is_flag=True, help="Even where chains are short.")
+@_force
 @click.option("--run", "run", metavar="ID", help="The run's id.  [default: a new one]")
 @click.option(
     "--attempt",
@@ -146,39 +167,21 @@ def plan(*, policy: Mapping[str, Any], force: bool, **flags: Any) -> None:
 )
 @_history_flags
 @click.option("--wait", type=DURATION, help="How long to wait for leases that other runs hold.")
-def maintain(  # noqa: PLR0913 -- the flags of the verb
-    *,
-    policy: Mapping[str, Any],
-    force: bool,
-    run: str | None,
-    attempt: int | None,
-    wait: float | None,
-    history: History | None,
-    due: bool,
-    **flags: Any,
+def maintain(
+    *, flags: _Flags, run: str | None, attempt: int | None, due: bool, **choices: Any
 ) -> None:
     """Write snapshots, delete files that no retained version needs, and report."""
     if attempt and not run:
         raise ConfigError("--attempt needs the id of its run; give it with --run")
-    verb = partial(
-        api.maintain_fleet,
-        policy=policy,
-        force=force,
-        run=run,
-        attempt=attempt,
-        wait=wait,
-        history=history,
-        tell=partial(click.echo, err=True),
-    )
-    kind = due_queries.MAINTENANCE if due else None
-    _run(verb, OUTCOMES, reports="maintain", attempt=attempt or 1, due=kind, **flags)
+    verb = partial(api.maintain_fleet, run=run, attempt=attempt, tell=_tell, **choices)
+    _run(verb, frames.OUTCOMES, flags, reports="maintain", attempt=attempt or 1, due=due)
 
 
 @program.command()
 @click.argument("handed", nargs=-1, required=True, metavar="CHECKPOINT KEY ...")
 @click.option("--attempt", type=click.IntRange(min=1), default=1, help="The number of the attempt.")
-@click.option("--master", help="The master.  [default: spark-submit's, or local[*]]")
-@click.option("--remote", metavar="ADDRESS", help="A Spark Connect server instead: sc://...")
+@_master
+@_remote
 def units(*, handed: tuple[str, ...], attempt: int, master: str | None, remote: str | None) -> None:
     """Maintain the bundles that Airflow's `plan` has handed over; Airflow runs this itself."""
     if len(handed) % 2:
@@ -187,11 +190,11 @@ def units(*, handed: tuple[str, ...], attempt: int, master: str | None, remote: 
     spark = session(master, remote)
     try:
         check_executors(spark, handed[::2])
-        done = carry_out(spark, pairs, attempt=attempt, tell=partial(click.echo, err=True))
+        done = carry_out(spark, pairs, attempt=attempt, tell=_tell)
     finally:
         spark.stop()
     failed = sum(report.failure is not None for report in done)
-    click.echo(f"{len(done)} units, {failed} failed", err=True)
+    _tell(f"{len(done)} units, {failed} failed")
 
 
 @program.command()
@@ -205,17 +208,17 @@ def units(*, handed: tuple[str, ...], attempt: int, master: str | None, remote: 
     help="The number of tasks that share the partitions of a query.",
 )
 @_history_flags
-def verify(*, deep: bool, shares: int, history: History | None, **flags: Any) -> None:
+def verify(*, flags: _Flags, history: History | None, **choices: Any) -> None:
     """Check that every retained version of every store loads."""
-    verb = partial(api.verify_fleet, deep=deep, shares=shares)
 
     def note(fleet: Sequence[Target], table: Any) -> None:
-        note_verifications(fleet, rows_of(table))
+        note_verifications(fleet, frames.rows_of(table))
         if history:
             now = time.time()
             history.add(new_run_id(now), table, now, verb="verify")
 
-    _run(verb, VERIFIED, note=note, reports="verify", **flags)
+    verb = partial(api.verify_fleet, **choices)
+    _run(verb, frames.VERIFIED, flags, note=note, reports="verify")
 
 
 @program.command()
@@ -225,79 +228,57 @@ def verify(*, deep: bool, shares: int, history: History | None, **flags: Any) ->
 @click.option("--to", metavar="ADDRESS", help="An empty folder for the savepoint of one query.")
 @click.option("--pin/--no-pin", default=True, help="As for `statemaint savepoint`.")
 @_history_flags
-def savepoint(
-    *,
-    shape: Shape,
-    to: str | None,
-    pin: bool,
-    history: History | None,
-    due: bool,
-    **flags: Any,
-) -> None:
+def savepoint(*, flags: _Flags, to: str | None, due: bool, **choices: Any) -> None:
     """Make a savepoint of each query that has `savepoint: {to: ADDRESS}`, of its newest batch.
 
     In another shape it is of one query, and needs --query and --to.
     """
-    tell = partial(click.echo, err=True)
-    verb = partial(
-        api.savepoint_fleet,
-        shape=shape,
-        to=to,
-        pin=pin,
-        history=history,
-        tell=tell,
-    )
-    kind = due_queries.SAVEPOINTS if due else None
 
     def concerns(target: Target) -> bool:
         return bool(to or target.savepoint or target.mistake)
 
-    _run(verb, OUTCOMES, reports="savepoint", concerns=concerns, due=kind, **flags)
+    verb = partial(api.savepoint_fleet, to=to, tell=_tell, **choices)
+    _run(verb, frames.OUTCOMES, flags, reports="savepoint", concerns=concerns, due=due)
 
 
-def _run(  # noqa: PLR0913 -- the flags of every verb
+def _run(  # noqa: PLR0913 -- what differs between the verbs
     verb: Verb,
     columns: Mapping[str, str],
+    flags: _Flags,
     *,
-    file: str,
-    names: tuple[str, ...],
-    shard: tuple[int, int],
-    master: str | None,
-    remote: str | None,
-    output: str | None,
-    summary: str | None,
-    as_json: bool,
     note: Callable[[Sequence[Target], Any], None] | None = None,
     reports: str = "",
     attempt: int = 1,
     concerns: Callable[[Target], bool] = lambda _: True,
-    due: due_queries.Kind | None = None,
+    due: bool = False,
 ) -> None:
-    reading = read_fleet(file)
-    every, lost = _only(fleet_of(reading), names), None
-    fleet = [target for target in every if is_in_shard(target.query, shard)]
+    reading = read_fleet(flags.file)
+    every, lost = _only(fleet_of(reading), flags.names), None
+    fleet = [target for target in every if is_in_shard(target.query, flags.shard)]
     if due:
         concerned = [target for target in fleet if concerns(target)]
-        fleet = due_queries.due(reading, concerned, due, time.time())
-        click.echo(f"due: {len(fleet)} of {counted(len(concerned), 'query', 'queries')}", err=True)
-    with output_to(summary, flag="--summary"):
+        fleet = due_queries(reading, concerned, reports, time.time())
+        _tell(f"due: {len(fleet)} of {counted(len(concerned), 'query', 'queries')}")
+    with output_to(flags.summary, flag="--summary"):
         if any(map(concerns, every)) and not any(map(concerns, fleet)):
-            _end([], as_json=as_json, lost=None)  # others are not due, or in other shards
+            _end([], as_json=flags.as_json)  # others are not due, or in other shards
         with reporting(reading, fleet, reports, attempt=attempt) as ended:
-            spark = session(master, remote)
+            spark = session(flags.master, flags.remote)
             try:
                 check_executors(spark, [target.checkpoint for target in fleet])
-                if output:
-                    must_be_new(spark, output)
-                table = collected(verb(spark, fleet), columns)
-                ended(summaries(rows_of(table)))
+                if flags.output:
+                    frames.must_be_new(spark, flags.output)
+                table = frames.collected(verb(spark, fleet), columns)
+                results = summaries(frames.rows_of(table))
+                ended(results)
                 if note:
                     note(fleet, table)
-                if output:
-                    lost = not_written(frame_of(spark, table, columns), output)
+                if flags.output:
+                    frame = frames.frame_of(spark, table, columns)
+                    lost = frames.not_written(frame, flags.output)
             finally:
                 spark.stop()
-        _end(summaries(rows_of(table)), as_json=as_json, lost=lost)
+        _end(results, as_json=flags.as_json, lost=lost)
 
 
 def _only(fleet: Sequence[Target], names: Sequence[str]) -> Sequence[Target]:
@@ -307,7 +288,7 @@ def _only(fleet: Sequence[Target], names: Sequence[str]) -> Sequence[Target]:
     return [target for target in fleet if target.query in names] if names else fleet
 
 
-def _end(results: Sequence[QuerySummary], *, as_json: bool, lost: str | None) -> NoReturn:
+def _end(results: Sequence[QuerySummary], *, as_json: bool, lost: str | None = None) -> NoReturn:
     codes = [summary.exit_code for summary in results]
     code = worst_code([*codes, StorageError.exit_code] if lost else codes)
     if as_json:
@@ -317,9 +298,9 @@ def _end(results: Sequence[QuerySummary], *, as_json: bool, lost: str | None) ->
         _print(results)
     for summary in results:
         for error in summary.errors[:1]:
-            click.echo(f"{summary.query}: {error}", err=True)
+            _tell(f"{summary.query}: {error}")
     if lost:
-        click.echo(f"statemaint.spark: {lost}", err=True)
+        _tell(f"statemaint.spark: {lost}")
     sys.exit(code)
 
 

@@ -20,10 +20,8 @@ from statemaint.queries.reading import QueriesReading
 from statemaint.report.record import code_of, with_emptied
 from statemaint.report.run import Emptied
 from statemaint.savepoint.report import SavepointReport, note_in_record
-from statemaint.spark.fleet import Target
-from statemaint.spark.leases import tried
-from statemaint.spark.outcomes import Row
-from statemaint.spark.summary import QuerySummary
+from statemaint.spark.fleet import Target, tried
+from statemaint.spark.outcomes import QuerySummary, Row
 from statemaint.storage import Storage
 
 if TYPE_CHECKING:
@@ -68,7 +66,6 @@ def reporting(
 def _tasks(
     reading: QueriesReading, fleet: Sequence[Target], verb: str, attempt: int
 ) -> "list[Task]":
-    """Returns a task of each query whose metrics have a destination."""
     try:
         wanted = [
             (named_of(reading, target.query), targets)
@@ -122,7 +119,6 @@ def note_verifications(fleet: Iterable[Target], rows: Iterable[Row]) -> None:
 
 
 def note_savepoints(reports: Mapping[Target, SavepointReport]) -> None:
-    """Adds the savepoint of each query to its record."""
     _noted(lambda target, storage: note_in_record(storage, reports[target]), reports)
 
 

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from typing import Any
 
 from statemaint.audit import verify
@@ -16,7 +17,6 @@ from statemaint.plan.actions import Request
 from statemaint.planning import plan_checkpoint, scan_checkpoint
 from statemaint.records.claims import Holder, newest
 from statemaint.report.record import code_of
-from statemaint.report.run import exit_code_of
 from statemaint.report.task import BundleReport, PlanSummary, dumped, loaded
 from statemaint.report.to_json import verdict_json
 from statemaint.spark.fleet import Target
@@ -24,7 +24,7 @@ from statemaint.spark.frames import LEAST
 from statemaint.spark.outcomes import (
     Row,
     error_row,
-    findings_rows,
+    findings_columns,
     inventory_rows,
     of_query,
     plan_rows,
@@ -41,11 +41,7 @@ _MEGABYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A query, and the work to do on it.
-
-    Attributes:
-        options: the other inputs of the work.
-    """
+    """A query, and the work to do on it, with its other inputs as `options`."""
 
     target: Target
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -60,16 +56,11 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class PlannedQuery:
-    """The message of a query's plan to the driver.
-
-    Attributes:
-        weights: each partition with work, as operator, partition and weight.
-        handover: the data that the units need not read again, as text.
-    """
+    """The message of a query's plan to the driver."""
 
     summary: PlanSummary
-    weights: tuple[tuple[int, int, float], ...] = ()
-    handover: str | None = None
+    weights: tuple[tuple[int, int, float], ...] = ()  # operator, partition and weight, if any
+    handover: str | None = None  # what the units need not read again, as text
 
 
 def waits(piece: str) -> bool:
@@ -80,77 +71,72 @@ def waits(piece: str) -> bool:
     return little and storage_of(given.target.checkpoint) != LOCAL
 
 
-def take_inventory(piece: str) -> Iterator[Row]:
-    target = Piece.from_json(piece).target
+def _of_piece(rows: Callable[[Piece], Iterator[Row]]) -> Callable[[str], Iterator[Row]]:
+    """Yields rows of a piece; an error is the last, as no query may stop the others (S16).
 
-    def rows() -> Iterator[Row]:
-        yield from inventory_rows(target, scan_checkpoint(target.open()))
+    It has the columns of every verb; a DataFrame takes its own.
+    """
 
-    yield from _whatever_happens(target, rows)
+    @wraps(rows)
+    def work(piece: str) -> Iterator[Row]:
+        given = Piece.from_json(piece)
+        try:
+            yield from rows(given)
+        except Exception as error:  # noqa: BLE001 -- nor must a fault of ours
+            row = error_row(given.target, error)
+            of_plan = {"action": "error", "reason": code_of(row["error"]), "detail": row["error"]}
+            share, _ = given.options.get("share", (None, None))
+            yield {**row, **of_plan, "healthy": False, "share": share}
+
+    return work
 
 
-def make_plan(piece: str) -> Iterator[Row]:
+@_of_piece
+def take_inventory(given: Piece) -> Iterator[Row]:
+    yield from inventory_rows(given.target, scan_checkpoint(given.target.open()))
+
+
+@_of_piece
+def make_plan(given: Piece) -> Iterator[Row]:
     """Yields the rows of `plan_fleet` of a query; writes nothing (S13)."""
-    given = Piece.from_json(piece)
     target, request = given.target, Request(force_snapshot=given.options["force_snapshot"])
-
-    def rows() -> Iterator[Row]:
-        plan = plan_checkpoint(target.open(), target.policy, request=request, dry=True)[1]
-        yield from plan_rows(target, plan)
-
-    for row in _whatever_happens(target, rows):
-        if error := row.get("error"):
-            row |= {"action": "error", "reason": code_of(error), "detail": error}
-        yield row
+    plan = plan_checkpoint(target.open(), target.policy, request=request, dry=True)[1]
+    yield from plan_rows(target, plan)
 
 
-def check(piece: str) -> Iterator[Row]:
-    given = Piece.from_json(piece)
-    target, (share, shares) = given.target, given.options["share"]
-
-    def rows() -> Iterator[Row]:
-        storage, sample = target.open(), (share, shares) if shares > 1 else None
-        result = verify(
-            storage, deep=given.options["deep"], sample=sample, workers=task_workers(storage)
-        )
-        yield {
-            **of_query(target),
-            **verdict_json(result.verdict, result.looked),
-            "healthy": result.healthy,
-            "stores": len(result.checkpoint.stores),
-            "versions_checked": result.versions_checked,
-            "findings": findings_rows(result.findings),
-            "exit_code": exit_code_of(result.findings),
-        }
-
-    for row in _whatever_happens(target, rows):
-        yield {"healthy": False, **row, "share": share}
+@_of_piece
+def check(given: Piece) -> Iterator[Row]:
+    storage, (share, shares) = given.target.open(), given.options["share"]
+    sample = (share, shares) if shares > 1 else None
+    workers = task_workers(storage)
+    result = verify(storage, deep=given.options["deep"], sample=sample, workers=workers)
+    yield {
+        **of_query(given.target),
+        "share": share,
+        **verdict_json(result.verdict, result.looked),
+        "healthy": result.healthy,
+        "stores": len(result.checkpoint.stores),
+        "versions_checked": result.versions_checked,
+        **findings_columns(result.findings),
+    }
 
 
-def prepare_query(piece: str) -> Iterator[Row]:
+@_of_piece
+def prepare_query(given: Piece) -> Iterator[Row]:
     """Yields the facts of a query for `maintain_fleet`, and the rows of stores without work."""
-    given = Piece.from_json(piece)
     target, run = given.target, given.options["run"]
-
-    def rows() -> Iterator[Row]:
-        request = Request(force_snapshot=given.options["force_snapshot"])
-        prepared = prepare(target.open(), target.policy, request)
-        yield from report_rows(target, prepared.idle, run=run, unit=None)
-        planned = PlannedQuery(prepared.summary(every_unit=target.every_unit))
-        if prepared.has_work:
-            found = weights(prepared.plan, given.options.get("costs") or {})
-            weighted = tuple(
-                (unit.operator, unit.partition, weight) for unit, weight in found.items()
-            )
-            planned = replace(planned, weights=weighted, handover=prepared.handover.to_json())
-        yield {**of_query(target), "note": json.dumps(dumped(planned))}
-
-    for row in _whatever_happens(target, rows):
-        yield {**row, "run": run}
+    request = Request(force_snapshot=given.options["force_snapshot"])
+    prepared = prepare(target.open(), target.policy, request)
+    yield from report_rows(target, prepared.idle, run=run, unit=None)
+    planned = PlannedQuery(prepared.summary(every_unit=target.every_unit))
+    if prepared.has_work:
+        found = weights(prepared.plan, given.options.get("costs") or {}).items()
+        weighted = tuple((unit.operator, unit.partition, weight) for unit, weight in found)
+        planned = replace(planned, weights=weighted, handover=prepared.handover.to_json())
+    yield {**of_query(target), "run": run, "note": json.dumps(dumped(planned))}
 
 
 def unit_piece(target: Target, order: WorkOrder, bundle: Bundle) -> tuple[str, float]:
-    """Returns the piece of work of a unit, with its weight."""
     order = replace(order, bundles=(bundle,))
     return Piece(target, {"order": dumped(order)}).to_json(), bundle.weight
 
@@ -206,14 +192,6 @@ def _noted(target: Target, report: BundleReport) -> Row:
     return {**of_query(target), "note": json.dumps(dumped(report))}
 
 
-def _whatever_happens(target: Target, rows: Callable[[], Iterator[Row]]) -> Iterator[Row]:
-    """Yields rows; an error becomes the last one, as one query must not stop the others (S16)."""
-    try:
-        yield from rows()
-    except Exception as error:  # noqa: BLE001 -- nor must a fault of ours
-        yield error_row(target, error)
-
-
 def check_lease_held(storage: Storage, holder: Holder | None) -> None:
     """Checks that the driver holds the run's lease: a task joins it, and never takes one.
 
@@ -226,11 +204,10 @@ def check_lease_held(storage: Storage, holder: Holder | None) -> None:
 
 
 def task_workers(storage: Storage) -> Workers:
-    """Returns the threads and the memory of one Spark task."""
-    return Workers(min(storage.parallel, _REQUESTS_AT_A_TIME), _memory(os.environ))
+    """Returns the threads of one Spark task, and its memory.
 
-
-def _memory(environment: Mapping[str, str]) -> int | None:
-    """Returns the memory set by STATEMAINT_MEMORY, else by `spark.executor.pyspark.memory`."""
-    limit = environment.get("PYSPARK_EXECUTOR_MEMORY_MB", "")
-    return memory_from(environment) or (int(limit) * _MEGABYTE if limit.isdecimal() else None)
+    That is set by STATEMAINT_MEMORY, else by `spark.executor.pyspark.memory`.
+    """
+    limit = os.environ.get("PYSPARK_EXECUTOR_MEMORY_MB", "")
+    memory = memory_from(os.environ) or (int(limit) * _MEGABYTE if limit.isdecimal() else None)
+    return Workers(min(storage.parallel, _REQUESTS_AT_A_TIME), memory)

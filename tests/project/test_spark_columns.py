@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from statemaint.spark.columns import HISTORY, INVENTORY, OUTCOMES, PLAN, VERIFIED
+from statemaint.spark.frames import HISTORY, INVENTORY, OUTCOMES, PLAN, VERIFIED
 from tests.support.paths import ROOT
 
 DOCUMENT = (ROOT / "docs/spark.md").read_text()

@@ -25,7 +25,7 @@ from statemaint.airflow.pages.query import Acknowledgement, Details, QueryRecord
 from statemaint.airflow.pages.sources import CheckpointSource
 from statemaint.airflow.pages.trend import history
 from statemaint.errors import StorageError
-from statemaint.maintain.trend import read_trend
+from statemaint.maintain.record import read_trend
 from statemaint.model.ids import UnitId
 from statemaint.model.policy import PRESETS, Policy
 from statemaint.plan.actions import Plan, Request

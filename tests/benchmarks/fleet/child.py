@@ -17,8 +17,7 @@ from statemaint.maintain import maintain
 from statemaint.planning import plan_checkpoint, scan_checkpoint
 from statemaint.report.task import loaded
 from statemaint.spark import Target, inventory, maintain_fleet, plan_fleet
-from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN
-from statemaint.spark.frames import collected
+from statemaint.spark.frames import INVENTORY, OUTCOMES, PLAN, collected
 from statemaint.spark.outcomes import inventory_rows, plan_rows
 from statemaint.spark.session import session
 from statemaint.workers import Workers

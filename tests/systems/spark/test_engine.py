@@ -13,6 +13,7 @@ from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.airflow.tasks import finish, maintain_query, plan_query
 from statemaint.execute.lease import leased
 from statemaint.maintain import list_runs
+from statemaint.maintain.bundles import deal
 from statemaint.records.claims import Holder
 from statemaint.spark import (
     Target,
@@ -23,17 +24,18 @@ from statemaint.spark import (
     plan_fleet,
     verify_fleet,
 )
-from statemaint.spark.columns import (
+from statemaint.spark.engine import carry_out
+from statemaint.spark.frames import (
     INVENTORY,
     NAMES_OF_SPARK,
     OUTCOMES,
     PLAN,
     VERIFIED,
     arrow_schema,
+    collected,
     ddl,
+    spread,
 )
-from statemaint.spark.frames import collected, spread
-from statemaint.spark.handed import carry_out
 from statemaint.storage import LocalStorage
 from tests.systems.spark.fleets import (
     POLICY,
@@ -233,10 +235,10 @@ def test_each_task_has_its_own_pieces_in_their_order(
         context = TaskContext.get()
         return [{"piece": piece, "partition": str(context.partitionId())}] if context else []
 
-    tasks = [["e", "a"], ["d"], ["c", "b"]]
-    frame = spread(spark, tasks, of_partition, {"piece": "string", "partition": "string"})
+    pieces = [("e", 6.0), ("d", 5.0), ("c", 3.0), ("b", 1.0), ("a", 1.0)]
+    frame = spread(spark, pieces, of_partition, {"piece": "string", "partition": "string"}, tasks=3)
     assert [tuple(row) for row in frame.collect()] == [
-        (piece, str(number)) for number, pieces in enumerate(tasks) for piece in pieces
+        (piece, str(number)) for number, some in enumerate(deal(pieces, 3)) for piece in some
     ]
     plan = frame._jdf.queryExecution().executedPlan().toString()
     assert plan.count("Exchange") == shuffles

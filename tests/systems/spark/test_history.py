@@ -14,8 +14,7 @@ from statemaint.spark import (
     savepoint_fleet,
     verify_fleet,
 )
-from statemaint.spark.columns import OUTCOMES, VERIFIED
-from statemaint.spark.frames import collected
+from statemaint.spark.frames import OUTCOMES, VERIFIED, collected
 from statemaint.spark.history import History
 from tests.support.paths import ROOT
 from tests.systems.spark.fleets import write_fleet

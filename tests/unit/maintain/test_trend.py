@@ -6,8 +6,7 @@ import pytest
 
 from statemaint.errors import DamagedError
 from statemaint.maintain import maintain
-from statemaint.maintain.record import read_record, recorded, recorded_recovery
-from statemaint.maintain.trend import read_trend
+from statemaint.maintain.record import read_record, read_trend, recorded, recorded_recovery
 from statemaint.model.policy import Policy
 from statemaint.model.verdict import Verdict
 from statemaint.records.runs import TREND

@@ -11,9 +11,8 @@ from statemaint.errors import StorageError
 from statemaint.maintain.record import write_record
 from statemaint.queries.checks import expected_interval, newest_time
 from statemaint.report.record import LastSavepoint, Record
-from statemaint.spark import due as module
-from statemaint.spark.due import MAINTENANCE, SAVEPOINTS, due
-from statemaint.spark.fleet import Target, fleet_of
+from statemaint.spark import fleet as module
+from statemaint.spark.fleet import Target, due_queries, fleet_of
 from statemaint.storage import LocalStorage
 from tests.support.queries import valid_queries
 
@@ -36,8 +35,8 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "queries.yaml"
 
 
-def names(file: Path, kind: module.Kind = MAINTENANCE) -> set[str]:
-    return {one.query for one in due(valid_queries(file), fleet_of(file), kind, NOW)}
+def names(file: Path, verb: str = "maintain") -> set[str]:
+    return {one.query for one in due_queries(valid_queries(file), fleet_of(file), verb, NOW)}
 
 
 def succeeded(file: Path, query: str, ago: float) -> None:
@@ -66,11 +65,11 @@ def test_a_query_whose_runs_fail_is_due_until_one_is_good(file: Path) -> None:
 
 def test_savepoints_have_a_schedule_of_their_own(file: Path) -> None:
     succeeded(file, "nightly", 0.0)
-    assert "nightly" in names(file, SAVEPOINTS)
+    assert "nightly" in names(file, "savepoint")
     for ago, is_due in ((24 * HOUR, False), (48 * HOUR, True)):  # the week began 36.5 hours ago
         saved = LastSavepoint(ended=NOW - ago, batch=7, bytes=1, seconds=1.0)
         write_record(LocalStorage(file.parent / "nightly"), Record(None, savepoint=saved))
-        assert ("nightly" in names(file, SAVEPOINTS)) is is_due
+        assert ("nightly" in names(file, "savepoint")) is is_due
 
 
 def test_in_doubt_a_query_is_due(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +86,7 @@ def test_in_doubt_a_query_is_due(file: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_an_entry_with_a_mistake_is_due_so_that_it_is_told(file: Path) -> None:
     fleet = [Target("wrong", "", mistake="queries.yaml:3: wrong")]
-    assert due(valid_queries(file), fleet, MAINTENANCE, NOW) == fleet
+    assert due_queries(valid_queries(file), fleet, "maintain", NOW) == fleet
 
 
 @given(

@@ -15,9 +15,8 @@ from statemaint.model.checkpoint import Provider
 from statemaint.records.savepoints import Shape, read_savepoint
 from statemaint.savepoint import savepoint
 from statemaint.savepoint.run import UNFINISHED
-from statemaint.spark.exchange import _places
 from statemaint.spark.fleet import Target
-from statemaint.spark.savepoints import QuerySave, save_fleet
+from statemaint.spark.savepoints import QuerySave, _places, save_fleet
 from statemaint.storage import LocalStorage
 from tests.unit.cli.test_show import unpacked
 

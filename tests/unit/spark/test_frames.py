@@ -1,13 +1,18 @@
-"""Pieces of a task: which of them are worked on at the same time."""
+"""Work is dealt out evenly, and some pieces of a task are worked on at the same time."""
 
 from collections.abc import Iterator, Mapping
 from threading import Barrier, Lock
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from statemaint.maintain.bundles import deal
 from statemaint.spark.fleet import Target
-from statemaint.spark.frames import LEAST, _Task
+from statemaint.spark.frames import LEAST, TASKS_A_CORE, _Task, shares
 from statemaint.spark.units import Piece, waits
+
+WORK = st.lists(st.floats(0, 1e9), max_size=50).map(lambda some: list(enumerate(some)))
 
 
 def order(*weights: float) -> dict[str, object]:
@@ -55,3 +60,45 @@ def test_pieces_that_wait_meet_and_others_are_alone_and_rows_keep_their_order() 
     assert [row[0] for row in task.tuples(pieces)] == [
         text for one in pieces for text in (one, f"{one} again")
     ]
+
+
+@given(WORK, st.integers(1, 20))
+def test_every_piece_is_in_exactly_one_task(work: list[tuple[int, float]], tasks: int) -> None:
+    dealt = deal(work, tasks)
+    assert sorted(piece for task in dealt for piece in task) == [piece for piece, _ in work]
+    assert all(dealt)
+    assert len(dealt) == min(tasks, len(work))
+
+
+@given(WORK, st.integers(1, 20))
+def test_no_task_has_more_than_an_even_share_and_one_piece(
+    work: list[tuple[int, float]], tasks: int
+) -> None:
+    weights = dict(work)
+    for task in deal(work, tasks):
+        even = sum(weights.values()) / tasks
+        assert sum(weights[one] for one in task) <= even + max(weights.values()) + 1e-3
+
+
+def test_the_heaviest_task_comes_first_and_in_it_the_heaviest_piece() -> None:
+    assert deal([("a", 1.0), ("b", 9.0), ("c", 2.0), ("d", 1.5)], 2) == [["b"], ["c", "d", "a"]]
+
+
+def test_pieces_without_weight_are_dealt_evenly() -> None:
+    assert [len(task) for task in deal([(one, 0.0) for one in range(9)], 3)] == [3, 3, 3]
+
+
+@given(st.dictionaries(st.text("abc", min_size=1), st.floats(0, 1e12)), st.integers(1, 64))
+def test_no_unit_is_larger_than_a_tasks_even_share(weights: dict[str, float], cores: int) -> None:
+    found = shares(weights, cores)
+    even = max(sum(weights.values()) / (cores * TASKS_A_CORE), 10_000_000)
+    assert found.keys() == weights.keys()
+    assert all(weights[one] / found[one] <= even + 1 for one in weights)
+
+
+def test_little_work_is_one_unit() -> None:
+    assert shares({"small": 1000.0, "none": 0.0}, 8) == {"small": 1, "none": 1}
+
+
+def test_a_large_query_beside_small_ones_is_split() -> None:
+    assert shares({"large": 1e9, "small": 1e6}, 2) == {"large": 8, "small": 1}

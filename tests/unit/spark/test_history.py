@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from statemaint.errors import ConfigError, StorageError
-from statemaint.spark.columns import OUTCOMES, VERIFIED, arrow_schema
+from statemaint.spark.frames import OUTCOMES, VERIFIED, arrow_schema
 from statemaint.spark.history import History
 from statemaint.storage import MemoryStorage
 from tests.support.faults import HookedStorage, refuse

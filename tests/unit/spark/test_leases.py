@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from threading import Event, Semaphore
 
@@ -14,7 +15,7 @@ from statemaint.model.proof import FileRecord
 from statemaint.records.claims import Holder
 from statemaint.records.manifest import FOLDER, Note, manifest_path, render
 from statemaint.spark.fleet import Target
-from statemaint.spark.leases import Renewals, leases
+from statemaint.spark.leases import Leases, Renewals
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock, HookedStorage, refuse
@@ -42,9 +43,9 @@ def taken(
     def pause(seconds: float) -> None:
         clock.now += seconds
 
-    with leases(pause) as held:
-        held.begin({target: holder})
-        held.take({target: holder}, wait=wait)
+    with closing(Leases({target: holder}, pause)) as held:
+        held.begin()
+        held.take([target], wait=wait)
         return dict(held.refused)
 
 
@@ -70,9 +71,9 @@ def test_a_lease_of_another_run_is_refused_unless_it_ends_in_time() -> None:
 def test_a_run_right_after_another_waits_for_the_last_of_its_tasks() -> None:
     clock = Clock()
     target, first = query(clock), Holder("first")
-    with leases() as held:
-        held.take({target: first})
-        held.end({target: 0}, {target: first}, "first")
+    with closing(Leases({target: first})) as held:
+        held.take([target])
+        held.end({target: 0}, "first")
     with pytest.raises(LeaseHeldError, match=r"\(run first\) has ended; no other begins before"):
         acquire(target.storage, Holder("second"))
     assert taken(target, Holder("second"), clock) == {}
@@ -90,8 +91,8 @@ def test_a_run_waits_for_all_queries_together() -> None:
         if clock.now - before >= 3:
             others[0].release()
 
-    with leases(pause) as held:
-        held.take({one: Holder(one.query) for one in fleet}, wait=10)
+    with closing(Leases({one: Holder(one.query) for one in fleet}, pause)) as held:
+        held.take(fleet, wait=10)
         assert set(held.leases) == {"0"}
         assert set(held.refused) == {one.query for one in fleet[1:]}
     assert clock.now - before == 10
@@ -108,9 +109,9 @@ def test_the_end_of_a_run_tells_what_it_deleted_from_the_trash(*, refused: bool)
     target.storage.write(manifest_path("old", "0-0"), [render([expired])])
     target.storage.write(f"{FOLDER}/old/state/0/0/1.delta", [b"abc"])
     holder = Holder("run")
-    with leases() as held:
-        held.take({target: holder})
-        emptied = held.end({target: 0}, {target: holder}, "run")[target]
+    with closing(Leases({target: holder})) as held:
+        held.take([target])
+        emptied = held.end({target: 0}, "run")[target]
     if refused:
         assert [one.code for one in emptied.findings] == [FindingCode.TRASH_NOT_EMPTIED]
         assert (emptied.files, emptied.bytes) == (0, 0)

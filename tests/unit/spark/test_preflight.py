@@ -14,7 +14,7 @@ from pyspark import cloudpickle
 
 from statemaint import __version__
 from statemaint.errors import ConfigError
-from statemaint.spark.preflight import check_executors, probe_of
+from statemaint.spark.session import check_executors, probe_of
 
 # The folder of the packages alone: this package is beside it, by a file that -S does not read.
 _PACKAGES = Path(pyspark.__file__).parent.parent

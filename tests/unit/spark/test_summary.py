@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from statemaint.report.run import worst_code
-from statemaint.spark.columns import OUTCOMES, PLAN
-from statemaint.spark.summary import summaries
+from statemaint.spark.frames import OUTCOMES, PLAN
+from statemaint.spark.outcomes import summaries
 
 
 def row(columns: Any, **fields: Any) -> dict[str, Any]:

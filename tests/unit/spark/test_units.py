@@ -13,8 +13,8 @@ from statemaint.maintain.work import WorkOrder, maintain_part
 from statemaint.model.policy import Policy
 from statemaint.records.claims import Holder
 from statemaint.spark import units
-from statemaint.spark.columns import NOTED
 from statemaint.spark.fleet import Target
+from statemaint.spark.frames import NOTED
 from statemaint.spark.units import Piece, maintain_unit, prepare_query, task_workers, unit_piece
 from statemaint.storage import LocalStorage, MemoryStorage
 from tests.support.checkpoints import write_checkpoint

@@ -16,7 +16,7 @@ from statemaint.airflow.pages.query import Details, QueryRecord
 from statemaint.airflow.pages.render import FOLDER
 from statemaint.airflow.pages.trend import history, sparkline
 from statemaint.airflow.settings import QuerySettings
-from statemaint.maintain.trend import note_in_trend
+from statemaint.maintain.record import note_in_trend
 from statemaint.maintain.work import TaskResults
 from statemaint.model.policy import Policy
 from statemaint.model.verdict import Verdict
