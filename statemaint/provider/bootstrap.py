@@ -25,8 +25,7 @@ from uuid import uuid4
 from statemaint.errors import ConfigError
 from statemaint.execute.fence import Fence
 from statemaint.execute.lease import leased
-from statemaint.provider.refusals import log_entries
-from statemaint.provider.surgery import Bootstrapped, Surgery
+from statemaint.provider.surgery import Bootstrapped, Surgery, log_entries
 from statemaint.provider.tables import Given
 from statemaint.records.claims import Holder
 from statemaint.records.savepoints import METADATA, SavedStore, read_savepoint

@@ -22,6 +22,7 @@ from statemaint.codec.rows.state_row import (
 )
 from statemaint.codec.rows.types import AtomicType, Json, StructType, must_be_writable, parse_struct
 from statemaint.errors import ConfigError, UnsupportedError
+from statemaint.provider.files import Row, StateStoreMetrics, StoreState, Updating, must_be_rows
 from statemaint.provider.rocks_files import (
     DEFAULT,
     LoadedVersion,
@@ -29,7 +30,6 @@ from statemaint.provider.rocks_files import (
     front,
     with_family,
 )
-from statemaint.provider.store import Row, StateStoreMetrics, StoreState, Updating, must_be_rows
 
 _NO_FAMILIES = "multiple column families is disabled in RocksDBStateStoreProvider"
 _PREFIX = (
@@ -118,10 +118,8 @@ class RocksDBReadStateStore:
         files: RocksFiles,
         loaded: LoadedVersion,
         codecs: MutableMapping[str, FamilyCodec],
-        *,
-        place: str,
     ) -> None:
-        self._files, self._loaded, self._codecs, self._place = files, loaded, codecs, place
+        self._files, self._loaded, self._codecs = files, loaded, codecs
         self._wrapping = files.wrapping
 
     @property
@@ -184,7 +182,7 @@ class RocksDBReadStateStore:
         """Does nothing."""
 
     def __str__(self) -> str:
-        return f"RocksDBStateStore[{self._place}]"
+        return f"RocksDBStateStore[{self._files.place}]"
 
     def _values(self, operation: str, key: bytes, col_family: str) -> Iterator[bytes]:
         family = self._family(operation, col_family)
@@ -248,11 +246,10 @@ class RocksDBStateStore(RocksDBReadStateStore, Updating):
         loaded: LoadedVersion,
         codecs: MutableMapping[str, FamilyCodec],
         *,
-        place: str,
         commit: Commit,
         metrics: Callable[[LoadedVersion], StateStoreMetrics],
     ) -> None:
-        super().__init__(files, loaded, codecs, place=place)
+        super().__init__(files, loaded, codecs)
         Updating.__init__(self)
         self._commit, self._metrics = commit, metrics
         self._changes: list[Change] = []
