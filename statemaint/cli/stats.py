@@ -15,8 +15,14 @@ from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, number
 from statemaint.model.findings import Finding
 from statemaint.report.to_json import fields_json, id_json
-from statemaint.state.figures import Figures, LargeKey, OperatorStats, StateStats, StoreStats
-from statemaint.state.stats import state_stats
+from statemaint.state.stats import (
+    Figures,
+    LargeKey,
+    OperatorStats,
+    StateStats,
+    StoreStats,
+    state_stats,
+)
 from statemaint.wording import counted, printable
 
 

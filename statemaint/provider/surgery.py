@@ -39,8 +39,6 @@ from statemaint.state.shuffle_key import shuffles_by_all_keys
 from statemaint.state.versions import chain_of, layouts_of
 from statemaint.storage import Storage
 
-_FAMILY = 2  # bytes of its number in front of a key
-
 
 @dataclass(frozen=True, slots=True)
 class Bootstrapped:
@@ -153,11 +151,7 @@ class Surgery:
         chain = chain_of(self.checkpoint, store, self.batch)
         source = Source.of(self.storage, store, self.checkpoint)
         with opened_state(source, store, chain) as state, in_file(store.id.directory):
-            size = _FAMILY if state.families else 0
-            numbers: dict[str | None, bytes] = {
-                name: number.to_bytes(size, "little") for number, name in state.families.items()
-            } or {None: b""}
-            families = {number: name for name, number in numbers.items()}
+            size, families = state.width, state.fronts
             wrapping = Wrapping(size, source.row_checksums, state.delimiter)
             readers = {
                 place: value_reader(table.layout, wrapping)
@@ -171,7 +165,7 @@ class Surgery:
                 if partition != store.id.partition:
                     text = f"a key that belongs to partition {partition} by our arithmetic is here"
                     raise CheckpointError(store.id.directory, text)
-        return numbers
+        return {name: front for front, name in families.items()}
 
     def claim(self, run: str) -> frozenset[Entry]:
         """Claims the next batch, unless a query has it, and returns the resulting log entries."""
