@@ -96,7 +96,6 @@ def bootstrap(  # noqa: PLR0913 -- each is a choice of its own
             before `at` is not the newest.
         CheckpointError: when the state is damaged, or shuffled in an unknown way.
         LeaseHeldError: when another run maintains the checkpoint.
-        StorageError: when the storage fails.
     """
     name = run or f"bootstrap-{uuid4().hex[:8]}"
     if to is not None:

@@ -45,8 +45,11 @@ def _flag(value: str) -> bool:
     return {"true": True, "false": False}[value.strip().lower()]
 
 
-def _setting(key: str, parse: Callable[[str], object], default: Any) -> Any:
-    return field(default=default, metadata={f"spark.sql.streaming.{key}": parse})
+_PARSERS: dict[type, Any] = {str: _codec, bool: _flag, int: int, float: _ratio}
+
+
+def _setting(key: str, default: Any) -> Any:
+    return field(default=default, metadata={"key": f"spark.sql.streaming.{key}"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,30 +80,28 @@ class StateStoreConf:
             in Spark before 4.2, and 2 nothing.
     """
 
-    compression_codec: str = _setting("stateStore.compression.codec", _codec, "lz4")
-    row_checksum_enabled: bool = _setting("stateStore.rowChecksum.enabled", _flag, default=False)
-    file_checksum_enabled: bool = _setting("checkpoint.fileChecksum.enabled", _flag, default=False)
-    min_deltas_for_snapshot: int = _setting("stateStore.minDeltasForSnapshot", int, 10)
-    min_versions_to_retain: int = _setting("minBatchesToRetain", int, 100)
+    compression_codec: str = _setting("stateStore.compression.codec", "lz4")
+    row_checksum_enabled: bool = _setting("stateStore.rowChecksum.enabled", False)
+    file_checksum_enabled: bool = _setting("checkpoint.fileChecksum.enabled", False)
+    min_deltas_for_snapshot: int = _setting("stateStore.minDeltasForSnapshot", 10)
+    min_versions_to_retain: int = _setting("minBatchesToRetain", 100)
     ratio_extra_space_allowed_in_checkpoint: float = _setting(
-        "ratioExtraSpaceAllowedInCheckpoint", _ratio, 0.3
+        "ratioExtraSpaceAllowedInCheckpoint", 0.3
     )
     max_versions_to_delete_per_maintenance: int = _setting(
-        "stateStore.maxVersionsToDeletePerMaintenance", int, -1
+        "stateStore.maxVersionsToDeletePerMaintenance", -1
     )
-    max_versions_to_retain_in_memory: int = _setting("maxBatchesToRetainInMemory", int, 2)
-    auto_snapshot_repair_enabled: bool = _setting(
-        "stateStore.autoSnapshotRepair.enabled", _flag, default=True
-    )
+    max_versions_to_retain_in_memory: int = _setting("maxBatchesToRetainInMemory", 2)
+    auto_snapshot_repair_enabled: bool = _setting("stateStore.autoSnapshotRepair.enabled", True)
     auto_snapshot_repair_max_change_file_replay: int = _setting(
-        "stateStore.autoSnapshotRepair.maxChangeFileReplay", int, 500
+        "stateStore.autoSnapshotRepair.maxChangeFileReplay", 500
     )
     max_bytes_in_memory: int = 1024 * 1024 * 1024
-    checkpoint_format_version: int = _setting("stateStore.checkpointFormatVersion", int, 1)
+    checkpoint_format_version: int = _setting("stateStore.checkpointFormatVersion", 1)
     changelog_checkpointing: bool = _setting(
-        "stateStore.rocksdb.changelogCheckpointing.enabled", _flag, default=False
+        "stateStore.rocksdb.changelogCheckpointing.enabled", False
     )
-    merge_operator_version: int = _setting("stateStore.rocksdb.mergeOperatorVersion", int, 2)
+    merge_operator_version: int = _setting("stateStore.rocksdb.mergeOperatorVersion", 2)
 
     def __post_init__(self) -> None:
         if self.compression_codec not in COMPRESSIONS:
@@ -125,18 +126,14 @@ class StateStoreConf:
             ConfigError: when a value is not valid for its setting.
         """
         given: dict[str, Any] = {}
-        for setting in fields(cls):
-            for key, parse in setting.metadata.items():
-                if key in conf:
-                    given[setting.name] = _parsed(key, conf[key], parse)
+        keys = {setting.metadata["key"]: setting for setting in fields(cls) if setting.metadata}
+        for key, setting in keys.items():
+            if key in conf:
+                try:
+                    given[setting.name] = _PARSERS[type(setting.default)](conf[key])
+                except (KeyError, ValueError) as error:
+                    raise ConfigError(f"{key} cannot be {conf[key]!r}") from error
         return cls(**given)
-
-
-def _parsed(key: str, value: str, parse: Callable[[str], object]) -> object:
-    try:
-        return parse(value)
-    except (KeyError, ValueError) as error:
-        raise ConfigError(f"{key} cannot be {value!r}") from error
 
 
 _log = logging.getLogger(__name__)
@@ -308,10 +305,14 @@ class StoreState(StrEnum):
 
 
 class Updating:
-    """The phase of a store that is open for changes."""
+    """The phase of a store that is open for changes, and its metrics."""
 
-    def __init__(self) -> None:
-        self.state = StoreState.UPDATING
+    def __init__(self, metrics: Callable[[], StateStoreMetrics]) -> None:
+        self.state, self._metrics = StoreState.UPDATING, metrics
+
+    @property
+    def metrics(self) -> StateStoreMetrics:
+        return self._metrics()
 
     @property
     def has_committed(self) -> bool:

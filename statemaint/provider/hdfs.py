@@ -102,11 +102,11 @@ class HDFSBackedStateStore(HDFSBackedReadStateStore, Updating):
         *,
         prefix: KeyPrefix | None,
         commit: Commit,
-        metrics: Callable[[State], StateStoreMetrics],
+        metrics: Callable[[], StateStoreMetrics],
     ) -> None:
         super().__init__(place, version, state, prefix=prefix)
-        Updating.__init__(self)
-        self._commit, self._metrics = commit, metrics
+        Updating.__init__(self, metrics)
+        self._commit = commit
         self._changes: list[Record] = []
 
     def put(self, key: bytes, value: bytes) -> None:
@@ -140,10 +140,6 @@ class HDFSBackedStateStore(HDFSBackedReadStateStore, Updating):
         """Drops the changes; nothing is written. Committed changes stay."""
         self.state = StoreState.ABORTED
         self._changes = []
-
-    @property
-    def metrics(self) -> StateStoreMetrics:
-        return self._metrics(self._state)
 
 
 class HDFSBackedStateStoreProvider:
@@ -203,15 +199,15 @@ class HDFSBackedStateStoreProvider:
         Raises:
             ConfigError: when the version is below 0, or larger than `max_bytes_in_memory`.
             CannotLoadStateStoreError: when one of its files is missing or broken.
-            StorageError: when the storage fails.
         """
+        state = self._copy(version)
         return HDFSBackedStateStore(
             self._files.place,
             version,
-            self._copy(version),
+            state,
             prefix=self._prefix,
             commit=partial(self._commit, snapshot=force_snapshot_on_commit),
-            metrics=partial(self._metrics, forced=force_snapshot_on_commit),
+            metrics=partial(self._metrics, state, forced=force_snapshot_on_commit),
         )
 
     def get_read_store(self, version: int) -> HDFSBackedReadStateStore:

@@ -239,11 +239,11 @@ class RocksDBStateStore(RocksDBReadStateStore, Updating):
         codecs: MutableMapping[str, FamilyCodec],
         *,
         commit: Commit,
-        metrics: Callable[[LoadedVersion], StateStoreMetrics],
+        metrics: Callable[[], StateStoreMetrics],
     ) -> None:
         super().__init__(files, loaded, codecs)
-        Updating.__init__(self)
-        self._commit, self._metrics = commit, metrics
+        Updating.__init__(self, metrics)
+        self._commit = commit
         self._changes: list[Change] = []
         self._info: StateStoreCheckpointInfo | None = None
 
@@ -325,10 +325,6 @@ class RocksDBStateStore(RocksDBReadStateStore, Updating):
             raise ConfigError("Cannot abort after already committed")
         self.state = StoreState.ABORTED
         self._changes = []
-
-    @property
-    def metrics(self) -> StateStoreMetrics:
-        return self._metrics(self._loaded)
 
     def _write(self, verb: str, kind: int, key: bytes, value: bytes, col_family: str) -> None:
         self.must_update(verb)

@@ -103,7 +103,6 @@ class RocksDBStateStoreProvider:
             CannotLoadStateStoreError: when one of its files is missing or broken, or no snapshot is
                 in its lineage.
             NotInstalledError: when there is a snapshot to read, and `rocksdict` is missing.
-            StorageError: when the storage fails.
         """
         loaded = self._load(version, state_store_ckpt_id).copy()
         attempt = str(uuid4()) if self._has_ids else None
@@ -112,7 +111,7 @@ class RocksDBStateStoreProvider:
             loaded,
             self._codecs,
             commit=partial(self._commit, attempt, force_snapshot_on_commit),
-            metrics=partial(self._metrics, forced=force_snapshot_on_commit),
+            metrics=partial(self._metrics, loaded, forced=force_snapshot_on_commit),
         )
 
     def get_read_store(

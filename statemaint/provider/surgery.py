@@ -122,7 +122,6 @@ class Surgery:
         return Bootstrapped(self.batch, version_of(self.batch), counts, len(self.stores))
 
     def written(self, run: str, changes: Mapping[StoreId, list[Change]]) -> Bootstrapped:
-        """Writes and commits the batch."""
         started, claimed = self.storage.now(), self.claim(run)
         self.commit([self.write(store, changes) for store in self.stores], claimed)
         note = RunNote.of_nothing(self.storage, started, self.lease.number, 0)
