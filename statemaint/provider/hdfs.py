@@ -249,21 +249,17 @@ class HDFSBackedStateStoreProvider:
             self._counts[_HIT] += 1
             return self._loaded[version]
         self._counts[_MISS] += 1
-        base, rows = self._load_snapshot(version)
+        snapshots = {file.version for file in self.fetch_files() if file.is_snapshot}
+        versions = {*snapshots, *self._loaded, 0}
+        bases = sorted((base for base in versions if base <= version), reverse=True)
+        base, rows = newest_readable(self.conf, version, bases, self._base)
+        self._counts[_REPAIRED] = int(base != bases[0])
         state = dict(rows)
         room = self._files.room(version, state)
         for number in range(base + 1, version + 1):
             self._apply(state, room, number, "delta")
         self._cache(version, state)
         return state
-
-    def _load_snapshot(self, version: int) -> tuple[int, State]:
-        snapshots = {file.version for file in self.fetch_files() if file.is_snapshot}
-        versions = {*snapshots, *self._loaded, 0}
-        bases = sorted((base for base in versions if base <= version), reverse=True)
-        base, state = newest_readable(self.conf, version, bases, self._base)
-        self._counts[_REPAIRED] = int(base != bases[0])
-        return base, state
 
     def _base(self, version: int) -> State:
         if version == 0:
@@ -395,7 +391,6 @@ class HDFSBackedStateStoreProvider:
 
     @property
     def metrics(self) -> dict[str, int]:
-        """Mirrors `getMetricsForProvider`."""
         return {"memoryUsedBytes": sum(map(size_of, self._loaded.values())), **self._counts}
 
     def _metrics(self, state: State, *, forced: bool) -> StateStoreMetrics:

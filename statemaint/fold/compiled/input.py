@@ -188,17 +188,13 @@ class Scanner:
         if status not in (records.MORE, records.PAUSED) or (status == records.MORE and self.whole):
             self._raise_damage()
         if status == records.MORE:
-            self._slide(int(self.work[records.AT]) if keep is None else keep)
+            self.moved = int(self.work[records.AT]) if keep is None else keep
+            self.window.shift(self.moved)
+            self.work[records.AT] -= self.moved
+            self._behind += self.moved
+            # A record larger than the window makes it grow, at most to twice its content.
+            self._fill(self.window.end + max(self.step, self.window.end))
         return True
-
-    def _slide(self, keep: int) -> None:
-        self.window.shift(keep)
-        self.work[records.AT] -= keep
-        self.moved = keep
-        self._behind += keep
-        # A record larger than the window makes it grow, at most to twice its content.
-        wish = self.window.end + max(self.step, self.window.end)
-        self._fill(wish)
 
     def _raise_damage(self) -> NoReturn:
         """Raises the reference reader's error for the file, with its offset and message."""

@@ -91,7 +91,6 @@ class _Lanes:
         self._absorb(builder.or_(masked, self._spread(size)))
 
     def ends(self):
-        """Returns the low and the high words of the hashes."""
         for lane, change in ((2, 0xEE), (1, 0xDD)):
             state = self._load()
             state[lane] = self._builder.xor(state[lane], self._all(change))
