@@ -12,15 +12,7 @@ from itertools import pairwise
 
 from statemaint.codec.integrity import row_checksum
 from statemaint.codec.rocksdb import changelog
-from statemaint.codec.rocksdb.changelog import (
-    DELETE,
-    DELETE_RANGE,
-    MERGE,
-    PUT,
-    Change,
-    Header,
-    Lineage,
-)
+from statemaint.codec.rocksdb.changelog import DELETE, DELETE_RANGE, MERGE, PUT, Change, Lineage
 from statemaint.codec.rocksdb.snapshot_zip import ZipMetadata, parse_metadata
 from statemaint.codec.rows.state_row import Wrapping
 from statemaint.errors import CodecError
@@ -250,7 +242,7 @@ class RocksFiles(StoreFiles):
         self, version: int, changes: Iterable[Change], unique: str | None, lineage: Lineage
     ) -> None:
         """Writes a changelog in one step; its lineage ends below its own version."""
-        header = Header(1 + self.has_families + 2 * bool(unique), lineage)
+        header = changelog.Header(1 + self.has_families + 2 * bool(unique), lineage)
         payload = changelog.encode(header, map(self._logged, changes))
         path = self.path(version, unique, "changelog")
         self.write(path, payload, Neighbours(self.storage).of(path))

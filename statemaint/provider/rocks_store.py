@@ -22,13 +22,7 @@ from statemaint.codec.rows.state_row import (
 from statemaint.codec.rows.types import AtomicType, Json, StructType, must_be_writable, parse_struct
 from statemaint.errors import ConfigError, UnsupportedError
 from statemaint.provider.files import Row, StateStoreMetrics, StoreState, Updating, must_be_rows
-from statemaint.provider.rocks_files import (
-    DEFAULT,
-    LoadedVersion,
-    RocksFiles,
-    front,
-    with_family,
-)
+from statemaint.provider.rocks_files import DEFAULT, LoadedVersion, RocksFiles, front, with_family
 
 _NO_FAMILIES = "multiple column families is disabled in RocksDBStateStoreProvider"
 _PREFIX = (
@@ -105,10 +99,7 @@ class RocksDBReadStateStore:
     """One version, for reading."""
 
     def __init__(
-        self,
-        files: RocksFiles,
-        loaded: LoadedVersion,
-        codecs: MutableMapping[str, FamilyCodec],
+        self, files: RocksFiles, loaded: LoadedVersion, codecs: MutableMapping[str, FamilyCodec]
     ) -> None:
         self._files, self._loaded, self._codecs = files, loaded, codecs
         self._wrapping = files.wrapping
@@ -182,12 +173,7 @@ class RocksDBReadStateStore:
         return iter(() if value is None else self._rows_in(family, encoded, value))
 
     def _scan(
-        self,
-        family: FamilyCodec,
-        prefix: bytes,
-        *,
-        start: bytes = b"",
-        end: bytes | None = None,
+        self, family: FamilyCodec, prefix: bytes, *, start: bytes = b"", end: bytes | None = None
     ) -> Iterator[Row]:
         rows = sorted(row for row in self._loaded.rows.items() if row[0].startswith(prefix))
         for key, value in rows:

@@ -76,8 +76,7 @@ class Surgery:
     ) -> "Surgery":
         entries = log_entries(storage)
         checkpoint = scan(storage)
-        must_be_at(checkpoint, at)
-        must_stand_still(checkpoint, entries)
+        must_stand_still(checkpoint, entries, at)
         return cls.of(storage, checkpoint, number, entries, lease)
 
     @classmethod
@@ -263,20 +262,17 @@ def log_entries(storage: Storage) -> frozenset[Entry]:
     return frozenset(entry for entry in entries if entry.name.isdecimal())
 
 
-def must_be_at(checkpoint: Checkpoint, at: int | None) -> None:
+def must_stand_still(checkpoint: Checkpoint, entries: frozenset[Entry], at: int | None) -> None:
     newest = checkpoint.committed
     if at is not None and newest is not None and at != newest + 1:
         text = f"batch {newest} is the newest now, and rows at batch {at} are to follow {at - 1}"
         raise LiveCheckpointError(checkpoint.root, text, "show and edit the rows again")
-
-
-def must_stand_still(checkpoint: Checkpoint, entries: frozenset[Entry]) -> None:
-    offsets = [int(entry.name) for entry in entries if entry.path.startswith("offsets/")]
-    newest = max(offsets, default=None)
-    if newest is not None and newest != checkpoint.committed:
-        text = f"batch {newest} has begun, and the newest committed one is {checkpoint.committed}"
-        raise LiveCheckpointError(f"offsets/{newest}", text)
-    if checkpoint.committed is None:
+    offsets = (int(entry.name) for entry in entries if entry.path.startswith("offsets/"))
+    begun = max(offsets, default=newest)
+    if begun != newest:
+        text = f"batch {begun} has begun, and the newest committed one is {newest}"
+        raise LiveCheckpointError(f"offsets/{begun}", text)
+    if newest is None:
         text = "no batch is committed; let the query run once, so that it has a state to add to"
         raise ConfigError(f"{checkpoint.root}: {text}")
 

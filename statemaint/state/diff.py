@@ -27,14 +27,7 @@ from statemaint.fold.table import SortedTable
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.ids import StoreId, batch_of
 from statemaint.state.ahead import StoreReading, need_of, opened_ahead
-from statemaint.state.rows import (
-    Part,
-    Readable,
-    RowDecoder,
-    no_family,
-    parts_at,
-    scan_stores,
-)
+from statemaint.state.rows import Part, Readable, RowDecoder, no_family, parts_at, scan_stores
 from statemaint.state.versions import committed_version
 from statemaint.storage import Storage
 from statemaint.wording import Displayed, Explained
@@ -302,11 +295,7 @@ class _Kept:
 
 
 def _compared(
-    source: Source,
-    parts: tuple[Part, Part],
-    states: tuple[State, State],
-    puts: Puts,
-    kept: _Kept,
+    source: Source, parts: tuple[Part, Part], states: tuple[State, State], puts: Puts, kept: _Kept
 ) -> Iterator[StoreDiff]:
     older, newer = parts
     counts: Counter[tuple[str | None, KeyChange]] = Counter()
