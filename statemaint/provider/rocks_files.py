@@ -15,7 +15,7 @@ from statemaint.codec.rocksdb import changelog
 from statemaint.codec.rocksdb.changelog import DELETE, DELETE_RANGE, MERGE, PUT, Change, Lineage
 from statemaint.codec.rocksdb.snapshot_zip import ZipMetadata, parse_metadata
 from statemaint.codec.rows.state_row import Wrapping
-from statemaint.errors import CodecError
+from statemaint.errors import CodecError, in_file
 from statemaint.execute.commits import Neighbours
 from statemaint.execute.publish import publish_zip
 from statemaint.fold.temporary import workplace
@@ -331,10 +331,8 @@ class RocksFiles(StoreFiles):
         return _bases(file.version, lineage, zips)[0]
 
     def _parts(self, file: Snapshot) -> Mapping[str, int]:
-        try:
+        with in_file(file.entry.path):
             metadata = parse_metadata(self.storage.read(file.entry.path))
-        except CodecError as error:
-            raise error.at(file.entry.path) from error
         return shared_paths(self.store.directory, metadata)
 
 
