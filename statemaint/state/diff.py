@@ -192,8 +192,18 @@ def diff_state(
 ) -> "DiffSelection":
     """Returns the state of an operator at two versions, to be compared; writes nothing.
 
-    The default is the newest committed version, and the one before the newer of the two. Version 0
-    is the empty state. Raises as `read_state` does.
+    Args:
+        storage: where the checkpoint lives, or its address.
+        versions: the older and the newer one; by default the newest committed version, and the one
+            before the newer. Version 0 is the empty state.
+        operator: the stateful operator.
+        partition: all of them by default.
+        store: the store's name, all of them by default.
+        family: as in `read_state`.
+
+    Raises:
+        ConfigError: when the older version is above the newer; and as `read_state` raises it.
+        DamagedError, UnsupportedError, StorageError: as `read_state` does.
     """
     reading, checkpoint = scan_stores(storage, operator, partition=partition, store=store)
     newer = committed_version(checkpoint, versions[1])
@@ -239,6 +249,9 @@ class DiffSelection:
             limit: the maximum number of rows to return.
             into: receives each of these rows immediately; then none is held or returned.
             workers: as in `read_state`.
+
+        Raises:
+            CheckpointError: when a file of either version, or of the log between, is damaged.
         """
         rows: list[ChangedRow] = []
         kept = _Kept(keep, limit, into or rows.append)

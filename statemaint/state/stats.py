@@ -186,12 +186,21 @@ def state_stats(  # noqa: PLR0913 -- each is a choice of its own
     Memory does not grow with the state, except for its column families, the keys in `top` and the
     ranges that the log deletes: what does not fit is sorted in the temporary directory.
 
-    Untouched keys are those that were not put since the version `since`; by default the oldest one
-    whose delta or changelog every store with a log has.
+    Args:
+        storage: where the checkpoint lives, or its address.
+        operator: all of them by default, as with `partition` and `store`.
+        partition: the partition.
+        store: the store's name.
+        since: the version since which untouched keys were not put; by default the oldest one whose
+            delta or changelog every store with a log has.
+        top: how many of the largest keys to return.
+        workers: as in `read_state`.
 
     Raises:
         ConfigError: when the log does not reach back that far; and as `read_state` raises it.
-        UnsupportedError: also when the log deletes more ranges than `churn.MOST_RANGES`.
+        UnsupportedError: when rows are not encoded as UnsafeRow, or the log deletes more ranges
+            than `churn.MOST_RANGES`.
+        DamagedError, CheckpointError, StorageError: as `read_state` raises them.
     """
     reading, checkpoint = scan_stores(storage, operator, partition=partition, store=store)
     version = committed_version(checkpoint)
