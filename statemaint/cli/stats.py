@@ -15,14 +15,8 @@ from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, number
 from statemaint.model.findings import Finding
 from statemaint.report.to_json import fields_json, id_json
-from statemaint.state.stats import (
-    Figures,
-    LargeKey,
-    OperatorStats,
-    StateStats,
-    StoreStats,
-    state_stats,
-)
+from statemaint.state import StateStats, state_stats
+from statemaint.state.stats import Figures, LargeKey, OperatorStats, StoreStats
 from statemaint.wording import counted, printable
 
 
