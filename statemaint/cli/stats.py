@@ -14,8 +14,8 @@ from statemaint.cli.output import Json, print_result, settings
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, number
 from statemaint.report.to_json import fields_json, id_json
-from statemaint.state.figures import Figures, LargeKey, OperatorStats, StateStats, StoreStats
-from statemaint.state.stats import state_stats
+from statemaint.state import StateStats, state_stats
+from statemaint.state.stats import Figures, LargeKey, OperatorStats, StoreStats
 from statemaint.wording import counted, printable
 
 

@@ -97,16 +97,12 @@ def density(source: Source, deltas: Iterable[Delta], provider: Provider) -> Dens
     path = min(large, key=lambda delta: delta.entry.size).entry.path
     try:
         with source.storage.open(path) as stream:
-            return _looked_at(source, stream, provider)
+            counted, sizes = _Counted(stream), list[int]()
+            payload = counted.payload_of(source.compression)
+            with suppress(CodecError):  # a record beyond the part that is read, or damage
+                sizes += islice(_sizes(source, payload, provider), _MOST_RECORDS)
     except StatemaintError:
         return UNKNOWN
-
-
-def _looked_at(source: Source, stream: BinaryIO, provider: Provider) -> Density:
-    counted, sizes = _Counted(stream), list[int]()
-    payload = counted.payload_of(source.compression)
-    with suppress(CodecError):  # a record that continues beyond the part that is read, or damage
-        sizes += islice(_sizes(source, payload, provider), _MOST_RECORDS)
     if not counted.payload:
         return UNKNOWN
     record = sum(sizes) / len(sizes) if sizes else counted.payload

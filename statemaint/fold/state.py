@@ -18,6 +18,8 @@ from statemaint.model.files import Delta
 if TYPE_CHECKING:
     from statemaint.fold.rocksdb.write import Folded
 
+_NUMBER = 2
+
 
 @dataclass(frozen=True, slots=True)
 class State:
@@ -26,6 +28,20 @@ class State:
     rows: Iterator[Row]  # as they are in the store, in the order of the keys' bytes
     families: Mapping[int, str]  # the names of column families by their numbers, if there are any
     delimiter: bytes = b""  # between merged operands
+
+    @property
+    def width(self) -> int:
+        """Returns the bytes of the column family's number in front of each key."""
+        return _NUMBER if self.families else 0
+
+    @property
+    def fronts(self) -> dict[bytes, str | None]:
+        """Returns the name of each column family by its number, as keys begin with it."""
+        fronts: dict[bytes, str | None] = {
+            number.to_bytes(_NUMBER, "little", signed=True): name
+            for number, name in self.families.items()
+        }
+        return fronts or {b"": None}
 
 
 @contextmanager

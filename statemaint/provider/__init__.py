@@ -5,22 +5,25 @@ it.
 """
 
 from statemaint.provider.bootstrap import bootstrap
-from statemaint.provider.files import CannotLoadStateStoreError, StateStoreConf, StoreFile
-from statemaint.provider.hdfs import HDFSBackedStateStoreProvider
-from statemaint.provider.refusals import LiveCheckpointError
+from statemaint.provider.files import (
+    CannotLoadStateStoreError,
+    StateStoreConf,
+    StateStoreMetrics,
+    StoreState,
+)
+from statemaint.provider.hdfs import (
+    HDFSBackedReadStateStore,
+    HDFSBackedStateStore,
+    HDFSBackedStateStoreProvider,
+    StoreFile,
+)
 from statemaint.provider.rocks_store import (
     RocksDBReadStateStore,
     RocksDBStateStore,
     StateStoreCheckpointInfo,
 )
 from statemaint.provider.rocksdb import RocksDBStateStoreProvider
-from statemaint.provider.store import (
-    HDFSBackedReadStateStore,
-    HDFSBackedStateStore,
-    StateStoreMetrics,
-    StoreState,
-)
-from statemaint.provider.surgery import Bootstrapped
+from statemaint.provider.surgery import Bootstrapped, LiveCheckpointError
 
 __all__ = [
     "Bootstrapped",

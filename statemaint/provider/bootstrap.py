@@ -25,8 +25,7 @@ from uuid import uuid4
 from statemaint.errors import ConfigError
 from statemaint.execute.fence import Fence
 from statemaint.execute.lease import leased
-from statemaint.provider.refusals import log_entries
-from statemaint.provider.surgery import Bootstrapped, Surgery
+from statemaint.provider.surgery import Bootstrapped, Surgery, log_entries
 from statemaint.provider.tables import Given
 from statemaint.records.claims import Holder
 from statemaint.records.savepoints import METADATA, SavedStore, read_savepoint
@@ -97,7 +96,6 @@ def bootstrap(  # noqa: PLR0913 -- each is a choice of its own
             before `at` is not the newest.
         CheckpointError: when the state is damaged, or shuffled in an unknown way.
         LeaseHeldError: when another run maintains the checkpoint.
-        StorageError: when the storage fails.
     """
     name = run or f"bootstrap-{uuid4().hex[:8]}"
     if to is not None:

@@ -1,33 +1,33 @@
-"""The files of one store as the provider sees them, and their bytes.
-
-Spark's provider reads names slightly differently from `model.chain`, which serves planning: a
-snapshot hides the delta of its version, and a name with two parts must begin with a number.
-"""
+"""A store's settings, and what both providers share: its bytes, its memory, its phases."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+from enum import StrEnum, unique
 from math import inf
 from typing import Any, TypeVar
 
 from statemaint.codec.compression.base import encode
 from statemaint.codec.compression.registry import COMPRESSIONS, named
-from statemaint.codec.hdfs import records
 from statemaint.codec.hdfs.records import Record
 from statemaint.codec.integrity.checksum_file import ChecksummedChunks, spark
 from statemaint.errors import (
     CheckpointError,
     CodecError,
     ConfigError,
+    MissingSstError,
     NotFoundError,
     StaleChecksumError,
 )
-from statemaint.execute.fence import Neighbours
 from statemaint.fold import Source
 from statemaint.listing import Entry
-from statemaint.model.files import Delta, Snapshot, classify, disables_spark
+from statemaint.model.ids import StoreId
 from statemaint.records.pins import read_pins
 from statemaint.storage import Storage
+
+State = MutableMapping[bytes, bytes]
+Row = tuple[bytes, bytes]
 
 
 def _codec(value: str) -> str:
@@ -45,8 +45,11 @@ def _flag(value: str) -> bool:
     return {"true": True, "false": False}[value.strip().lower()]
 
 
-def _setting(key: str, parse: Callable[[str], object], default: Any) -> Any:
-    return field(default=default, metadata={f"spark.sql.streaming.{key}": parse})
+_PARSERS: dict[type, Any] = {str: _codec, bool: _flag, int: int, float: _ratio}
+
+
+def _setting(key: str, default: Any) -> Any:
+    return field(default=default, metadata={"key": f"spark.sql.streaming.{key}"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,30 +80,28 @@ class StateStoreConf:
             in Spark before 4.2, and 2 nothing.
     """
 
-    compression_codec: str = _setting("stateStore.compression.codec", _codec, "lz4")
-    row_checksum_enabled: bool = _setting("stateStore.rowChecksum.enabled", _flag, default=False)
-    file_checksum_enabled: bool = _setting("checkpoint.fileChecksum.enabled", _flag, default=False)
-    min_deltas_for_snapshot: int = _setting("stateStore.minDeltasForSnapshot", int, 10)
-    min_versions_to_retain: int = _setting("minBatchesToRetain", int, 100)
+    compression_codec: str = _setting("stateStore.compression.codec", "lz4")
+    row_checksum_enabled: bool = _setting("stateStore.rowChecksum.enabled", False)
+    file_checksum_enabled: bool = _setting("checkpoint.fileChecksum.enabled", False)
+    min_deltas_for_snapshot: int = _setting("stateStore.minDeltasForSnapshot", 10)
+    min_versions_to_retain: int = _setting("minBatchesToRetain", 100)
     ratio_extra_space_allowed_in_checkpoint: float = _setting(
-        "ratioExtraSpaceAllowedInCheckpoint", _ratio, 0.3
+        "ratioExtraSpaceAllowedInCheckpoint", 0.3
     )
     max_versions_to_delete_per_maintenance: int = _setting(
-        "stateStore.maxVersionsToDeletePerMaintenance", int, -1
+        "stateStore.maxVersionsToDeletePerMaintenance", -1
     )
-    max_versions_to_retain_in_memory: int = _setting("maxBatchesToRetainInMemory", int, 2)
-    auto_snapshot_repair_enabled: bool = _setting(
-        "stateStore.autoSnapshotRepair.enabled", _flag, default=True
-    )
+    max_versions_to_retain_in_memory: int = _setting("maxBatchesToRetainInMemory", 2)
+    auto_snapshot_repair_enabled: bool = _setting("stateStore.autoSnapshotRepair.enabled", True)
     auto_snapshot_repair_max_change_file_replay: int = _setting(
-        "stateStore.autoSnapshotRepair.maxChangeFileReplay", int, 500
+        "stateStore.autoSnapshotRepair.maxChangeFileReplay", 500
     )
     max_bytes_in_memory: int = 1024 * 1024 * 1024
-    checkpoint_format_version: int = _setting("stateStore.checkpointFormatVersion", int, 1)
+    checkpoint_format_version: int = _setting("stateStore.checkpointFormatVersion", 1)
     changelog_checkpointing: bool = _setting(
-        "stateStore.rocksdb.changelogCheckpointing.enabled", _flag, default=False
+        "stateStore.rocksdb.changelogCheckpointing.enabled", False
     )
-    merge_operator_version: int = _setting("stateStore.rocksdb.mergeOperatorVersion", int, 2)
+    merge_operator_version: int = _setting("stateStore.rocksdb.mergeOperatorVersion", 2)
 
     def __post_init__(self) -> None:
         if self.compression_codec not in COMPRESSIONS:
@@ -125,24 +126,26 @@ class StateStoreConf:
             ConfigError: when a value is not valid for its setting.
         """
         given: dict[str, Any] = {}
-        for setting in fields(cls):
-            for key, parse in setting.metadata.items():
-                if key in conf:
-                    given[setting.name] = _parsed(key, conf[key], parse)
+        keys = {setting.metadata["key"]: setting for setting in fields(cls) if setting.metadata}
+        for key, setting in keys.items():
+            if key in conf:
+                try:
+                    given[setting.name] = _PARSERS[type(setting.default)](conf[key])
+                except (KeyError, ValueError) as error:
+                    raise ConfigError(f"{key} cannot be {conf[key]!r}") from error
         return cls(**given)
-
-
-def _parsed(key: str, value: str, parse: Callable[[str], object]) -> object:
-    try:
-        return parse(value)
-    except (KeyError, ValueError) as error:
-        raise ConfigError(f"{key} cannot be {value!r}") from error
 
 
 _log = logging.getLogger(__name__)
 _State = TypeVar("_State")
-_ROW_CHECKSUM = 4
 _WORD = 8
+# The memory that a key and its value take in addition to their bytes.
+_PER_KEY = 150
+_MISSING = (
+    "Error reading streaming state file of {} does not exist. If the stream job is restarted with "
+    "a new or updated state operation, please create a new checkpoint location or clear the "
+    "existing checkpoint location."
+)
 
 
 class CannotLoadStateStoreError(CheckpointError):
@@ -154,87 +157,106 @@ class CannotLoadStateStoreError(CheckpointError):
         return self.detail
 
 
-@dataclass(frozen=True, slots=True)
-class StoreFile:
-    """A delta or a snapshot. Mirrors `HDFSBackedStateStoreProvider.StoreFile`."""
+def size_of(state: Mapping[bytes, bytes]) -> int:
+    return sum(len(key) + len(value) for key, value in state.items())
 
-    version: int
-    path: str
-    is_snapshot: bool
+
+class Room:
+    """The memory that a version may take, while it is loaded."""
+
+    def __init__(self, place: str, version: int, most: int, state: Mapping[bytes, bytes]) -> None:
+        self._place, self._version, self._most = place, version, most
+        self._state, self._left = state, most - _held(state)
+
+    def take(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Yields records, which the caller applies to the state."""
+        for record in records:
+            key, value = record
+            self._left -= len(key) + len(value or b"") + _PER_KEY
+            yield record
+            if self._left >= 0:
+                continue
+            # The state holds the record by now; it may have replaced another.
+            if (held := _held(self._state)) > self._most:
+                raise ConfigError(
+                    f"{self._place}: version {self._version} takes more than {self._most} bytes of "
+                    "memory; read it with `statemaint.state.read_state`, which does not hold it, "
+                    "or raise `max_bytes_in_memory`"
+                )
+            self._left = max(self._most - held, self._most // 8)
+
+
+def _held(state: Mapping[bytes, bytes]) -> int:
+    return size_of(state) + _PER_KEY * len(state)
 
 
 @dataclass(frozen=True, slots=True)
 class StoreFiles:
-    """Reads and writes the files of one store."""
+    """The files of one store, as bytes; error texts name their `owner`."""
 
     storage: Storage
-    directory: str
+    store: StoreId
     conf: StateStoreConf
     owner: str
-    neighbours: Neighbours
 
-    def fetch(self) -> tuple[StoreFile, ...]:
-        by_version: dict[int, StoreFile] = {}
-        for entry in self.storage.list(self.directory):
-            if entry.path != f"{self.directory}/{entry.name}":
-                continue  # another store, or a schema
-            match classify(entry):
-                case Snapshot(version=version):
-                    by_version[version] = StoreFile(version, entry.path, is_snapshot=True)
-                case Delta(version=version):
-                    by_version.setdefault(
-                        version, StoreFile(version, entry.path, is_snapshot=False)
-                    )
-                case _ if disables_spark(entry):
-                    stem = entry.name.partition(".")[0]
-                    raise CheckpointError(entry.path, f'For input string: "{stem}"')
-                case _:
-                    continue
-        return tuple(by_version[version] for version in sorted(by_version))
+    @property
+    def place(self) -> str:
+        directory = f"{self.storage.root}/{self.store.directory}"
+        return f"id=(op={self.store.operator},part={self.store.partition}),dir={directory}"
 
-    def delta(self, version: int) -> Iterator[Record]:
-        return self._read(version, "delta")
+    def room(self, version: int, state: Mapping[bytes, bytes]) -> Room:
+        return Room(self.owner, version, self.conf.max_bytes_in_memory, state)
 
-    def snapshot(self, version: int) -> Iterator[tuple[bytes, bytes]]:
-        return records.snapshot_rows(self._read(version, "snapshot"))
+    def source(self, path: str) -> Source:
+        codec, checksums = COMPRESSIONS[self.conf.compression_codec], self.conf.row_checksum_enabled
+        return Source(self.storage, codec, checksums, bytes(16)).beside(path)
 
-    def _read(self, version: int, kind: str) -> Iterator[Record]:
-        path, summed = f"{self.directory}/{version}.{kind}", self.conf.row_checksum_enabled
-        compression = COMPRESSIONS[self.conf.compression_codec]
-        source = Source(self.storage, compression, summed, bytes(16)).beside(path)
-        payload = (bytes(block.payload) for block in source.blocks(path))
-        try:
-            decoded = records.decode(payload, row_checksums=summed, removals=kind == "delta")
-            yield from map(self._bare, decoded)
-        except NotFoundError as error:
-            raise self._unreadable(
-                kind, path, f"{self.storage.root}/{path} does not exist."
-            ) from error
-        except (CodecError, StaleChecksumError) as error:
-            raise self._unreadable(kind, path, f"{error.detail}.") from error
+    def payload(self, path: str) -> Iterator[bytes]:
+        return (bytes(block.payload) for block in self.source(path).blocks(path))
 
-    def _bare(self, record: Record) -> Record:
-        key, value = record
-        if value is None:
-            return record
-        row = value[_ROW_CHECKSUM:] if self.conf.row_checksum_enabled else value
-        # Spark before 2.3 added four bytes to some values; all later versions drop them like this.
-        return key, row[: len(row) // _WORD * _WORD]
-
-    def _unreadable(self, kind: str, path: str, why: str) -> CannotLoadStateStoreError:
+    @contextmanager
+    def readable(self, kind: str, path: str) -> Iterator[None]:
         place = f"{self.storage.root}/{path}"
-        text = f"Error reading {kind} file {place} of {self.owner}: {why}"
-        return CannotLoadStateStoreError(path, text)
+        text = f"Error reading {kind} file {place} of {self.owner}: "
+        try:
+            yield
+        except NotFoundError as error:
+            missing = f"{text}{place} does not exist."
+            text = _MISSING.format(place) if kind == "changelog" else missing
+            raise CannotLoadStateStoreError(path, text) from error
+        except (CodecError, MissingSstError, StaleChecksumError) as error:
+            raise CannotLoadStateStoreError(path, f"{text}{error.detail}.") from error
 
-    def write(self, version: int, kind: str, changes: Iterable[Record]) -> Entry:
+    def write(self, path: str, payload: Iterable[bytes], like: str | None) -> Entry:
         """Makes a file appear complete; a crash leaves the old one without checksums, or it."""
-        payload = records.encode(changes, row_checksums=self.conf.row_checksum_enabled)
-        path = f"{self.directory}/{version}.{kind}"
-        return write_file(self.neighbours, self.conf, path, payload)
+        entry, crc32c = replace_file(self.storage, path, self.conf.compression_codec, payload, like)
+        if self.conf.file_checksum_enabled:
+            content = spark(crc32c, entry.size, self.storage.now())
+            self.storage.write(f"{path}.crc", [content], overwrite=True, like=like)
+        return entry
 
-    def delete(self, files: Sequence[StoreFile]) -> None:
-        for file in files:
-            discard(self.storage, file.path)
+    def discard(self, path: str) -> None:
+        _forget_checksums(self.storage, path)
+        self.storage.delete(path)
+
+    def pinned_versions(self) -> Iterator[int]:
+        now = self.storage.now()
+        return (pin.version for pin in read_pins(self.storage) if pin.holds(now))
+
+
+def replace_file(
+    storage: Storage, path: str, codec: str, payload: Iterable[bytes], like: str | None
+) -> tuple[Entry, int]:
+    """Writes a compressed file in one step; returns its entry and its CRC-32C."""
+    _forget_checksums(storage, path)  # first: Spark refuses a file with an older file's checksum
+    summed = ChecksummedChunks(encode(COMPRESSIONS[codec], payload))
+    return storage.write(path, summed, overwrite=True, like=like), summed.crc32c
+
+
+def _forget_checksums(storage: Storage, path: str) -> None:
+    folder, _, name = path.rpartition("/")
+    for side in (f"{name}.crc", f".{name}.crc.crc", f".{name}.crc"):
+        storage.delete(f"{folder}/{side}")
 
 
 def newest_readable(
@@ -260,33 +282,48 @@ def newest_readable(
         raise
 
 
-def write_file(
-    neighbours: Neighbours, conf: StateStoreConf, path: str, payload: Iterable[bytes]
-) -> Entry:
-    """Makes a file appear complete; a crash leaves the old one without checksums, or it."""
-    storage = neighbours.storage
-    forget_checksums(storage, path)  # first: Spark refuses a file with an older file's checksum
-    summed = ChecksummedChunks(encode(COMPRESSIONS[conf.compression_codec], payload))
-    like = neighbours.of(path)
-    entry = storage.write(path, summed, overwrite=True, like=like)
-    if conf.file_checksum_enabled:
-        content = spark(summed.crc32c, entry.size, storage.now())
-        storage.write(f"{path}.crc", [content], overwrite=True, like=like)
-    neighbours.note(path)
-    return entry
+@dataclass(frozen=True, slots=True)
+class StateStoreMetrics:
+    """The size and memory use of a store. Mirrors Spark's `StateStoreMetrics`.
+
+    `memory_used_bytes` are the key and value bytes of all maps that the provider holds; Spark
+    estimates the memory of Java objects instead.
+    """
+
+    num_keys: int
+    memory_used_bytes: int
+    custom_metrics: Mapping[str, int] = field(default_factory=dict)
 
 
-def pinned_versions(storage: Storage) -> Iterator[int]:
-    now = storage.now()
-    return (pin.version for pin in read_pins(storage) if pin.holds(now))
+@unique
+class StoreState(StrEnum):
+    """The phase of a store's update."""
+
+    UPDATING = "UPDATING"
+    COMMITTED = "COMMITTED"
+    ABORTED = "ABORTED"
 
 
-def discard(storage: Storage, path: str) -> None:
-    forget_checksums(storage, path)
-    storage.delete(path)
+class Updating:
+    """The phase of a store that is open for changes, and its metrics."""
+
+    def __init__(self, metrics: Callable[[], StateStoreMetrics]) -> None:
+        self.state, self._metrics = StoreState.UPDATING, metrics
+
+    @property
+    def metrics(self) -> StateStoreMetrics:
+        return self._metrics()
+
+    @property
+    def has_committed(self) -> bool:
+        return self.state is StoreState.COMMITTED
+
+    def must_update(self, verb: str) -> None:
+        if self.state is not StoreState.UPDATING:
+            raise ConfigError(f"Cannot {verb} after already committed or aborted")
 
 
-def forget_checksums(storage: Storage, path: str) -> None:
-    folder, _, name = path.rpartition("/")
-    for side in (f"{name}.crc", f".{name}.crc.crc", f".{name}.crc"):
-        storage.delete(f"{folder}/{side}")
+def must_be_rows(*rows: bytes) -> None:
+    if any(len(row) % _WORD for row in rows):
+        sizes = " and ".join(str(len(row)) for row in rows)
+        raise ConfigError(f"rows take whole words of {_WORD} bytes, not {sizes} bytes")

@@ -2,8 +2,9 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 
 from statemaint.codec.hdfs import records
@@ -12,31 +13,133 @@ from statemaint.codec.rows.types import Json, must_be_writable, parse_struct
 from statemaint.codec.rows.unsafe_write import prefix_of
 from statemaint.errors import CheckpointError, ConfigError, StatemaintError
 from statemaint.execute.fence import Neighbours
+from statemaint.model.files import Delta, Snapshot, classify, disables_spark
 from statemaint.model.ids import StoreId
 from statemaint.provider.files import (
-    StateStoreConf,
-    StoreFile,
-    StoreFiles,
-    newest_readable,
-    pinned_versions,
-)
-from statemaint.provider.store import (
-    HDFSBackedReadStateStore,
-    HDFSBackedStateStore,
-    KeyPrefix,
     Room,
+    Row,
     State,
+    StateStoreConf,
     StateStoreMetrics,
+    StoreFiles,
+    StoreState,
+    Updating,
+    must_be_rows,
+    newest_readable,
     size_of,
 )
 from statemaint.storage import Storage
+
+Commit = Callable[[int, State, list[Record]], None]
+KeyPrefix = Callable[[bytes], bytes]
+"""Returns the first columns of a key, as a row: the prefix of prefix scans."""
 
 _HIT, _MISS = "loadedMapCacheHitCount", "loadedMapCacheMissCount"
 _REPAIRED = "numSnapshotsAutoRepaired"
 _SIZE = "stateOnCurrentVersionSizeBytes"
 _FORCED = "forceSnapshotCount"
+_ROW_CHECKSUM, _WORD = 4, 8
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFile:
+    """A delta or a snapshot. Mirrors `HDFSBackedStateStoreProvider.StoreFile`."""
+
+    version: int
+    path: str
+    is_snapshot: bool
+
+
+class HDFSBackedReadStateStore:
+    """One version, for reading. Mirrors `HDFSBackedStateStoreProvider.HDFSBackedReadStateStore`."""
+
+    _kind = "HDFSReadStateStore"
+
+    def __init__(
+        self, place: str, version: int, state: State, *, prefix: KeyPrefix | None = None
+    ) -> None:
+        self.version = version
+        self._place, self._state, self._prefix = place, state, prefix
+
+    def get(self, key: bytes) -> bytes | None:
+        return self._state.get(key)
+
+    def iterator(self) -> Iterator[Row]:
+        """Yields every row, in no guaranteed order."""
+        yield from self._state.items()
+
+    def prefix_scan(self, prefix_key: bytes) -> Iterator[Row]:
+        """Yields the rows whose keys begin with these columns, if the store has a prefix."""
+        if self._prefix is None:
+            raise ConfigError("Prefix scan is not supported!")
+        for key, value in self.iterator():
+            if self._prefix(key) == prefix_key:
+                yield key, value
+
+    def abort(self) -> None:
+        """Does nothing."""
+
+    def __str__(self) -> str:
+        return f"{self._kind}[{self._place}]"
+
+
+class HDFSBackedStateStore(HDFSBackedReadStateStore, Updating):
+    """One version and the changes that make the next. Mirrors Spark's `HDFSBackedStateStore`.
+
+    Changes are held in memory until `commit`; a crash before it leaves no trace. After commit or
+    abort, `put`, `remove` and `commit` raise `ConfigError`.
+    """
+
+    _kind = "HDFSStateStore"
+
+    def __init__(
+        self,
+        place: str,
+        version: int,
+        state: State,
+        *,
+        prefix: KeyPrefix | None,
+        commit: Commit,
+        metrics: Callable[[], StateStoreMetrics],
+    ) -> None:
+        super().__init__(place, version, state, prefix=prefix)
+        Updating.__init__(self, metrics)
+        self._commit = commit
+        self._changes: list[Record] = []
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Sets the value of a key; both must be of the size of an `UnsafeRow`."""
+        self.must_update("put")
+        must_be_rows(key, value)
+        self._state[key] = value
+        self._changes.append((key, value))
+
+    def iterator(self) -> Iterator[Row]:
+        """Yields every current row, in no guaranteed order; rows may change meanwhile."""
+        yield from tuple(self._state.items())
+
+    def remove(self, key: bytes) -> None:
+        """Removes a key; nothing is written for a missing key."""
+        self.must_update("remove")
+        if self._state.pop(key, None) is not None:
+            self._changes.append((key, None))
+
+    def commit(self) -> int:
+        """Writes the delta of the next version in one step and returns that version.
+
+        If the delta could not be written (`StorageError`), the store can be committed again.
+        """
+        self.must_update("commit")
+        self._commit(self.version + 1, self._state, self._changes)
+        self.state = StoreState.COMMITTED
+        return self.version + 1
+
+    def abort(self) -> None:
+        """Drops the changes; nothing is written. Committed changes stay."""
+        self.state = StoreState.ABORTED
+        self._changes = []
 
 
 class HDFSBackedStateStoreProvider:
@@ -69,9 +172,8 @@ class HDFSBackedStateStoreProvider:
         """
         self.store_id, self.conf = store_id, conf or StateStoreConf()
         self._dir = f"{storage.root}/{store_id.directory}"
-        self._files = StoreFiles(
-            storage, store_id.directory, self.conf, str(self), Neighbours(storage)
-        )
+        self._files = StoreFiles(storage, store_id, self.conf, str(self))
+        self._neighbours = Neighbours(storage)
         self._prefix: KeyPrefix | None = None
         if num_cols_prefix_key:
             if key_schema is None:
@@ -97,26 +199,21 @@ class HDFSBackedStateStoreProvider:
         Raises:
             ConfigError: when the version is below 0, or larger than `max_bytes_in_memory`.
             CannotLoadStateStoreError: when one of its files is missing or broken.
-            StorageError: when the storage fails.
         """
+        state = self._copy(version)
         return HDFSBackedStateStore(
-            self._place,
+            self._files.place,
             version,
-            self._copy(version),
+            state,
             prefix=self._prefix,
             commit=partial(self._commit, snapshot=force_snapshot_on_commit),
-            metrics=partial(self._metrics, forced=force_snapshot_on_commit),
+            metrics=partial(self._metrics, state, forced=force_snapshot_on_commit),
         )
 
     def get_read_store(self, version: int) -> HDFSBackedReadStateStore:
         """Returns a version for reading; raises as `get_store` does."""
-        return HDFSBackedReadStateStore(
-            self._place, version, self._copy(version), prefix=self._prefix
-        )
-
-    @property
-    def _place(self) -> str:
-        return f"id=(op={self.store_id.operator},part={self.store_id.partition}),dir={self._dir}"
+        state = self._copy(version)
+        return HDFSBackedReadStateStore(self._files.place, version, state, prefix=self._prefix)
 
     def _copy(self, version: int) -> State:
         if version < 0:
@@ -127,11 +224,18 @@ class HDFSBackedStateStoreProvider:
     def _commit(
         self, version: int, state: State, changes: Iterable[Record], *, snapshot: bool
     ) -> None:
-        self._files.write(version, "delta", changes)
+        self._write(version, "delta", changes)
         if snapshot:
-            self._files.write(version, "snapshot", state.items())
+            self._write(version, "snapshot", state.items())
         # A copy: the cache must not share the map of a store that has committed.
         self._cache(version, dict(state))
+
+    def _write(self, version: int, kind: str, changes: Iterable[Record]) -> str:
+        path = f"{self.store_id.directory}/{version}.{kind}"
+        payload = records.encode(changes, row_checksums=self.conf.row_checksum_enabled)
+        self._files.write(path, payload, self._neighbours.of(path))
+        self._neighbours.note(path)
+        return path
 
     # -- loading
 
@@ -145,21 +249,17 @@ class HDFSBackedStateStoreProvider:
             self._counts[_HIT] += 1
             return self._loaded[version]
         self._counts[_MISS] += 1
-        base, rows = self._load_snapshot(version)
-        state = dict(rows)
-        room = self._room(version, state)
-        for number in range(base + 1, version + 1):
-            records.apply(state, room.take(self._files.delta(number)))
-        self._cache(version, state)
-        return state
-
-    def _load_snapshot(self, version: int) -> tuple[int, State]:
-        snapshots = {file.version for file in self._files.fetch() if file.is_snapshot}
+        snapshots = {file.version for file in self.fetch_files() if file.is_snapshot}
         versions = {*snapshots, *self._loaded, 0}
         bases = sorted((base for base in versions if base <= version), reverse=True)
-        base, state = newest_readable(self.conf, version, bases, self._base)
+        base, rows = newest_readable(self.conf, version, bases, self._base)
         self._counts[_REPAIRED] = int(base != bases[0])
-        return base, state
+        state = dict(rows)
+        room = self._files.room(version, state)
+        for number in range(base + 1, version + 1):
+            self._apply(state, room, number, "delta")
+        self._cache(version, state)
+        return state
 
     def _base(self, version: int) -> State:
         if version == 0:
@@ -167,11 +267,23 @@ class HDFSBackedStateStoreProvider:
         if version in self._loaded:
             return self._loaded[version]
         state: dict[bytes, bytes] = {}
-        records.apply(state, self._room(version, state).take(self._files.snapshot(version)))
+        self._apply(state, self._files.room(version, state), version, "snapshot")
         return state
 
-    def _room(self, version: int, state: State) -> Room:
-        return Room(str(self), version, self.conf.max_bytes_in_memory, state)
+    def _apply(self, state: dict[bytes, bytes], room: Room, version: int, kind: str) -> None:
+        path, summed = f"{self.store_id.directory}/{version}.{kind}", self.conf.row_checksum_enabled
+        payload = self._files.payload(path)
+        with self._files.readable(kind, path):
+            changes = records.decode(payload, row_checksums=summed, removals=kind == "delta")
+            records.apply(state, room.take(map(self._bare, changes)))
+
+    def _bare(self, record: Record) -> Record:
+        key, value = record
+        if value is None:
+            return record
+        row = value[_ROW_CHECKSUM:] if self.conf.row_checksum_enabled else value
+        # Spark before 2.3 added four bytes to some values; all later versions drop them like this.
+        return key, row[: len(row) // _WORD * _WORD]
 
     def _cache(self, version: int, state: State) -> None:
         most = self.conf.max_versions_to_retain_in_memory
@@ -205,7 +317,7 @@ class HDFSBackedStateStoreProvider:
             last = files[-1].version
             deltas = [file for file in self.files_for_version(files, last) if not file.is_snapshot]
             if len(deltas) > self.conf.min_deltas_for_snapshot:
-                path = self._files.write(last, "snapshot", state.items()).path
+                path = self._write(last, "snapshot", state.items())
                 _log.info("Written snapshot file for version %d of %s at %s", last, self, path)
 
     def cleanup(self) -> None:
@@ -217,22 +329,39 @@ class HDFSBackedStateStoreProvider:
         with self._logged_errors("cleaning up files"):
             files = self.fetch_files()
             newest = files[-1].version if files else 0
-            pinned = pinned_versions(self._files.storage)
+            pinned = self._files.pinned_versions()
             earliest = min([newest - self.conf.min_versions_to_retain, *pinned])
             if earliest <= 0:
                 return
             first = self.files_for_version(files, earliest)[0].version
             old = [file for file in files if file.version < first]
-            self._files.delete(old)
+            for file in old:
+                self._files.discard(file.path)
             names = ", ".join(file.path for file in old)
             _log.info("Deleted files older than %d for %s: %s", first, self, names)
 
     def fetch_files(self) -> tuple[StoreFile, ...]:
         """Returns the file of each version, ascending; a snapshot hides the delta of its version.
 
-        A name with two parts and no number is a `CheckpointError`: it also stops Spark.
+        Names are read slightly differently than by `model.chain`, which serves planning. One with
+        two parts and no number is a `CheckpointError`: it also stops Spark.
         """
-        return self._files.fetch()
+        directory, by_version = self.store_id.directory, dict[int, StoreFile]()
+        for entry in self._files.storage.list(directory):
+            if entry.path != f"{directory}/{entry.name}":
+                continue  # another store, or a schema
+            match classify(entry):
+                case Snapshot(version=version):
+                    by_version[version] = StoreFile(version, entry.path, is_snapshot=True)
+                case Delta(version=version):
+                    delta = StoreFile(version, entry.path, is_snapshot=False)
+                    by_version.setdefault(version, delta)
+                case _ if disables_spark(entry):
+                    stem = entry.name.partition(".")[0]
+                    raise CheckpointError(entry.path, f'For input string: "{stem}"')
+                case _:
+                    continue
+        return tuple(by_version[version] for version in sorted(by_version))
 
     def files_for_version(self, files: Sequence[StoreFile], version: int) -> tuple[StoreFile, ...]:
         """Returns the files that rebuild a version, in the order in which they apply.
@@ -262,7 +391,6 @@ class HDFSBackedStateStoreProvider:
 
     @property
     def metrics(self) -> dict[str, int]:
-        """Mirrors `getMetricsForProvider`."""
         return {"memoryUsedBytes": sum(map(size_of, self._loaded.values())), **self._counts}
 
     def _metrics(self, state: State, *, forced: bool) -> StateStoreMetrics:

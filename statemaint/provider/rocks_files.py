@@ -6,58 +6,38 @@ through the lineage in its own changelog; one without, by the numbers in file na
 
 from collections import Counter, deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain as chained
 from itertools import pairwise
 
-from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.integrity import row_checksum
 from statemaint.codec.rocksdb import changelog
-from statemaint.codec.rocksdb.changelog import (
-    DELETE,
-    DELETE_RANGE,
-    MERGE,
-    PUT,
-    Change,
-    Header,
-    Lineage,
-)
+from statemaint.codec.rocksdb.changelog import DELETE, DELETE_RANGE, MERGE, PUT, Change, Lineage
 from statemaint.codec.rocksdb.snapshot_zip import ZipMetadata, parse_metadata
 from statemaint.codec.rows.state_row import Wrapping
-from statemaint.errors import CodecError, MissingSstError, NotFoundError, StaleChecksumError
+from statemaint.errors import CodecError, in_file
 from statemaint.execute.fence import Neighbours
 from statemaint.execute.publish import publish_zip
-from statemaint.fold import Source
 from statemaint.fold.temporary import workplace
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.files import ROCKS_NAMES, Delta, Snapshot
-from statemaint.model.ids import StoreId
 from statemaint.model.rocks import oldest_kept
 from statemaint.plan.actions import WriteSnapshot
 from statemaint.plan.reasons import SnapshotReason
 from statemaint.provider.files import (
     CannotLoadStateStoreError,
-    StateStoreConf,
-    discard,
+    Room,
+    State,
+    StoreFiles,
     newest_readable,
-    pinned_versions,
-    write_file,
 )
-from statemaint.provider.store import Room, State
 from statemaint.scan.rocks import shared_paths
-from statemaint.storage import Storage
 from statemaint.workers import nothing
 
 DEFAULT, FAMILY_SIZE = "default", 2
 Attempt = tuple[int, str | None]
 _DELIMITERS = {1: b",", 2: b""}
-_MISSING = (
-    "Error reading streaming state file of {} does not exist. If the stream job is restarted with "
-    "a new or updated state operation, please create a new checkpoint location or clear the "
-    "existing checkpoint location."
-)
 
 
 @dataclass(slots=True)
@@ -112,14 +92,10 @@ def with_family(families: ZipMetadata, name: str, *, internal: bool) -> ZipMetad
 
 
 @dataclass(frozen=True, slots=True)
-class RocksFiles:
+class RocksFiles(StoreFiles):
     """Reads and writes the files of one store."""
 
-    store: StoreId
-    conf: StateStoreConf
-    owner: str
     has_families: bool
-    storage: Storage
 
     @property
     def wrapping(self) -> Wrapping:
@@ -173,7 +149,7 @@ class RocksFiles:
 
         tried = bases if self.conf.changelog_checkpointing else bases[:1]
         base, loaded = newest_readable(self.conf, version, tried, load)
-        room = self._room(version, loaded.rows)
+        room = self.room(version, loaded.rows)
         for number in range(base + 1, version + 1):
             self._replay(loaded, room, self.path(number, ids.get(number), "changelog"))
         since = tuple(each for each in lineage if each[0] >= base)
@@ -192,8 +168,8 @@ class RocksFiles:
         if own[0] in zips:
             return own
         path = self.path(version, unique, "changelog")
-        with self._readable("changelog", path):
-            lineage = (*changelog.read_header(self._payload(path)).lineage, *own)
+        with self.readable("changelog", path):
+            lineage = (*changelog.read_header(self.payload(path)).lineage, *own)
         if any(newer[0] != older[0] + 1 for older, newer in pairwise(lineage)):
             why = "Lineage versions are not increasing by one."
             text = f"Invalid checkpoint lineage: {_named(lineage)}. {why}"
@@ -217,12 +193,12 @@ class RocksFiles:
             from statemaint.fold.rocksdb.write import folded  # noqa: PLC0415 -- RocksDB is large
 
             path = self.path(version, unique, "zip")
-            with self._readable("snapshot", path):
+            with self.readable("snapshot", path):
                 snapshot = Snapshot(version, self.storage.stat(path), unique)
-                with folded(self._source(path), Chain(version, snapshot, ())) as fold:
+                with folded(self.source(path), Chain(version, snapshot, ())) as fold:
                     found = chained.from_iterable(fold.database.rows())
                     puts = self.applied(rows, ((PUT, key, value) for key, value in found))
-                    deque(self._room(version, rows).take(puts), maxlen=0)
+                    deque(self.room(version, rows).take(puts), maxlen=0)
                     families = replace(fold.families, ssts=(), logs=())
                 if bool(families.families) != self.has_families:
                     text = "it and the provider do not both have column families"
@@ -234,9 +210,9 @@ class RocksFiles:
 
     def _replay(self, loaded: LoadedVersion, room: Room, path: str) -> None:
         known = frozenset(map(front, loaded.families.families.values()))
-        with self._readable("changelog", path):
+        with self.readable("changelog", path):
             checksums = self.conf.row_checksum_enabled
-            header, changes = changelog.decode(self._payload(path), row_checksums=checksums)
+            header, changes = changelog.decode(self.payload(path), row_checksums=checksums)
             if header.column_families != self.has_families:
                 raise CodecError(f"it has format {header.format}", offset=0)
             deque(room.take(self.applied(loaded.rows, changes, known)), maxlen=0)
@@ -260,40 +236,16 @@ class RocksFiles:
                 rows.pop(key, None)
             yield key, value
 
-    def _room(self, version: int, rows: State) -> Room:
-        return Room(self.owner, version, self.conf.max_bytes_in_memory, rows)
-
-    def _source(self, path: str) -> Source:
-        codec, checksums = COMPRESSIONS[self.conf.compression_codec], self.conf.row_checksum_enabled
-        return Source(self.storage, codec, checksums, bytes(16)).beside(path)
-
-    def _payload(self, path: str) -> Iterator[bytes]:
-        return (bytes(block.payload) for block in self._source(path).blocks(path))
-
-    @contextmanager
-    def _readable(self, kind: str, path: str) -> Iterator[None]:
-        place = f"{self.storage.root}/{path}"
-        text = f"Error reading {kind} file {place} of {self.owner}: "
-        try:
-            yield
-        except NotFoundError as error:
-            text = (
-                _MISSING.format(place) if kind == "changelog" else f"{text}{place} does not exist."
-            )
-            raise CannotLoadStateStoreError(path, text) from error
-        except (CodecError, MissingSstError, StaleChecksumError) as error:
-            raise CannotLoadStateStoreError(path, f"{text}{error.detail}.") from error
-
     # -- writing
 
     def write_changelog(
         self, version: int, changes: Iterable[Change], unique: str | None, lineage: Lineage
     ) -> None:
         """Writes a changelog in one step; its lineage ends below its own version."""
-        header = Header(1 + self.has_families + 2 * bool(unique), lineage)
+        header = changelog.Header(1 + self.has_families + 2 * bool(unique), lineage)
         payload = changelog.encode(header, map(self._logged, changes))
         path = self.path(version, unique, "changelog")
-        write_file(Neighbours(self.storage), self.conf, path, payload)
+        self.write(path, payload, Neighbours(self.storage).of(path))
 
     def _logged(self, change: Change) -> Change:
         """Returns a change with its row checksum, which values have already."""
@@ -312,7 +264,7 @@ class RocksFiles:
         checksum = self.conf.file_checksum_enabled
         action = WriteSnapshot(self.store, path, chain, SnapshotReason.FORCED, checksum, loaded.id)
         like = Zip(path, loaded.families, {}, self._delimiter)
-        rows, source = sorted(loaded.rows.items()), self._source(path)
+        rows, source = sorted(loaded.rows.items()), self.source(path)
         sums = Sums(source.key)
         sums.add_all(rows)
         with workplace() as place:
@@ -325,7 +277,7 @@ class RocksFiles:
 
     def discard_snapshot(self, version: int, unique: str | None) -> None:
         """Deletes a zip that an earlier attempt left: it would hide a new changelog."""
-        discard(self.storage, self.path(version, unique, "zip"))
+        self.discard(self.path(version, unique, "zip"))
 
     # -- deleting
 
@@ -351,16 +303,16 @@ class RocksFiles:
         uses = Counter(part for parts in zips.values() for part in parts)
         for file in files:
             if file.version < oldest and file not in zips:
-                discard(self.storage, file.entry.path)
+                self.discard(file.entry.path)
         # Zips last: while there is an old one, the next maintenance goes on.
         for file, parts in zips.items():
             if file.version >= oldest:
                 break
-            discard(self.storage, file.entry.path)
+            self.discard(file.entry.path)
             uses.subtract([*parts])
             for part in parts:
                 if not uses[part]:
-                    discard(self.storage, part)
+                    self.discard(part)
         return oldest
 
     def _oldest_kept(self, files: Sequence[Delta | Snapshot], sound: set[Attempt]) -> int:
@@ -370,7 +322,7 @@ class RocksFiles:
         if not versions or gathered < self.conf.min_versions_to_delete:
             return 0
         limits = [(max(versions), retained)]
-        limits += [(pinned, 1) for pinned in pinned_versions(self.storage)]
+        limits += [(pinned, 1) for pinned in self.pinned_versions()]
         if (most := self.conf.max_versions_to_delete_per_maintenance) != -1:
             limits.append((min(versions) + most, 1))
         oldest = min(oldest_kept(versions, *limit) for limit in limits)
@@ -382,10 +334,8 @@ class RocksFiles:
         return _bases(file.version, lineage, zips)[0]
 
     def _parts(self, file: Snapshot) -> Mapping[str, int]:
-        try:
+        with in_file(file.entry.path):
             metadata = parse_metadata(self.storage.read(file.entry.path))
-        except CodecError as error:
-            raise error.at(file.entry.path) from error
         return shared_paths(self.store.directory, metadata)
 
 

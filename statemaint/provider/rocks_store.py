@@ -18,18 +18,11 @@ from statemaint.codec.rows.state_row import (
     RangeScan,
     TimestampFirst,
     TimestampLast,
-    Wrapping,
 )
 from statemaint.codec.rows.types import AtomicType, Json, StructType, must_be_writable, parse_struct
 from statemaint.errors import ConfigError, UnsupportedError
-from statemaint.provider.rocks_files import (
-    DEFAULT,
-    LoadedVersion,
-    RocksFiles,
-    front,
-    with_family,
-)
-from statemaint.provider.store import Row, StateStoreMetrics, StoreState, Updating, must_be_rows
+from statemaint.provider.files import Row, StateStoreMetrics, StoreState, Updating, must_be_rows
+from statemaint.provider.rocks_files import DEFAULT, LoadedVersion, RocksFiles, front, with_family
 
 _NO_FAMILIES = "multiple column families is disabled in RocksDBStateStoreProvider"
 _PREFIX = (
@@ -66,10 +59,17 @@ class StateStoreCheckpointInfo:
 
 @dataclass(frozen=True, slots=True)
 class FamilyCodec:
-    """The encoding of a column family; with `many`, a key has any number of values."""
+    """The encoding of a column family; with `many`, a key has any number of values.
+
+    In a version, `front` is the family's number, with which its keys begin.
+    """
 
     keys: KeyCodec
     many: bool = False
+    front: bytes = b""
+
+    def key(self, row: bytes) -> bytes:
+        return self.front + self.keys.encode(row)
 
 
 def family_codec(key_schema: Json | None, encoder: KeyEncoder, *, many: bool) -> FamilyCodec:
@@ -95,33 +95,13 @@ def _check_ordinals(kind: StructType, ordinals: tuple[int, ...]) -> None:
             raise ConfigError(_VARIABLE.format(field.name, at))
 
 
-@dataclass(frozen=True, slots=True)
-class _Family:
-    """A column family of one version; its keys begin with `front`."""
-
-    front: bytes
-    codec: FamilyCodec
-    wrapping: Wrapping
-
-    def key(self, row: bytes) -> bytes:
-        return self.front + self.codec.keys.encode(row)
-
-    def values(self, key: bytes, value: bytes) -> list[bytes]:
-        return rows_in(key, value, self.wrapping, many=self.codec.many)
-
-
 class RocksDBReadStateStore:
     """One version, for reading."""
 
     def __init__(
-        self,
-        files: RocksFiles,
-        loaded: LoadedVersion,
-        codecs: MutableMapping[str, FamilyCodec],
-        *,
-        place: str,
+        self, files: RocksFiles, loaded: LoadedVersion, codecs: MutableMapping[str, FamilyCodec]
     ) -> None:
-        self._files, self._loaded, self._codecs, self._place = files, loaded, codecs, place
+        self._files, self._loaded, self._codecs = files, loaded, codecs
         self._wrapping = files.wrapping
 
     @property
@@ -147,7 +127,7 @@ class RocksDBReadStateStore:
 
     def values_iterator(self, key: bytes, col_family: str = DEFAULT) -> Iterator[bytes]:
         """Returns all values of a key, in the order in which they were added."""
-        if not self._family("valuesIterator", col_family).codec.many:
+        if not self._family("valuesIterator", col_family).many:
             raise ConfigError(f"valuesIterator requires a encoder that supports {_MANY}.")
         return self._values("valuesIterator", key, col_family)
 
@@ -159,9 +139,9 @@ class RocksDBReadStateStore:
     def prefix_scan(self, prefix_key: bytes, col_family: str = DEFAULT) -> Iterator[Row]:
         """Yields the rows whose keys have these columns in front, given as a row of their own."""
         family = self._family("prefixScan", col_family)
-        if family.codec.keys.prefix is None:
+        if family.keys.prefix is None:
             raise ConfigError("Prefix scan requires setting prefix key!")
-        return self._scan(family, family.front + family.codec.keys.prefix(prefix_key))
+        return self._scan(family, family.front + family.keys.prefix(prefix_key))
 
     def range_scan(
         self,
@@ -174,7 +154,7 @@ class RocksDBReadStateStore:
         It needs keys in `RangeScan`; `None` begins or ends with the column family.
         """
         family = self._family("rangeScan", col_family)
-        if not family.codec.keys.ranged:
+        if not family.keys.ranged:
             raise ConfigError("Range scan requires an encoder that supports range scanning!")
         start = family.front if start_key is None else family.key(start_key)
         end = None if end_key is None else family.key(end_key)
@@ -184,43 +164,39 @@ class RocksDBReadStateStore:
         """Does nothing."""
 
     def __str__(self) -> str:
-        return f"RocksDBStateStore[{self._place}]"
+        return f"RocksDBStateStore[{self._files.place}]"
 
     def _values(self, operation: str, key: bytes, col_family: str) -> Iterator[bytes]:
         family = self._family(operation, col_family)
         encoded = family.key(key)
         value = self._loaded.rows.get(encoded)
-        return iter(() if value is None else family.values(encoded, value))
+        return iter(() if value is None else self._rows_in(family, encoded, value))
 
     def _scan(
-        self,
-        family: _Family,
-        prefix: bytes,
-        *,
-        start: bytes = b"",
-        end: bytes | None = None,
+        self, family: FamilyCodec, prefix: bytes, *, start: bytes = b"", end: bytes | None = None
     ) -> Iterator[Row]:
         rows = sorted(row for row in self._loaded.rows.items() if row[0].startswith(prefix))
         for key, value in rows:
             if key >= start and (end is None or key < end):
-                yield (
-                    family.codec.keys.decode(key[len(family.front) :]),
-                    family.values(key, value)[0],
-                )
+                found = family.keys.decode(key[len(family.front) :])
+                yield found, self._rows_in(family, key, value)[0]
 
-    def _family(self, operation: str, name: str) -> _Family:
+    def _rows_in(self, family: FamilyCodec, key: bytes, value: bytes) -> list[bytes]:
+        return rows_in(key, value, self._wrapping, many=family.many)
+
+    def _family(self, operation: str, name: str) -> FamilyCodec:
         numbers = self._loaded.families.families
         if not self._files.has_families:
             if name != DEFAULT:
                 raise ConfigError(f"{operation} operation not supported with {_NO_FAMILIES}")
-            return _Family(b"", self._codecs[name], self._wrapping)
+            return self._codecs[name]
         _check_name(operation, name)
         if name not in numbers:
             text = f"State store operation={operation} not supported on missing column family"
             raise ConfigError(f"{text}={name}.")
         if name not in self._codecs:
             raise ConfigError(f"column family {name!r} needs register_col_family first")
-        return _Family(front(numbers[name]), self._codecs[name], self._wrapping)
+        return replace(self._codecs[name], front=front(numbers[name]))
 
 
 def _check_name(operation: str, name: str, *, reserved: str | None = None) -> None:
@@ -248,13 +224,12 @@ class RocksDBStateStore(RocksDBReadStateStore, Updating):
         loaded: LoadedVersion,
         codecs: MutableMapping[str, FamilyCodec],
         *,
-        place: str,
         commit: Commit,
-        metrics: Callable[[LoadedVersion], StateStoreMetrics],
+        metrics: Callable[[], StateStoreMetrics],
     ) -> None:
-        super().__init__(files, loaded, codecs, place=place)
-        Updating.__init__(self)
-        self._commit, self._metrics = commit, metrics
+        super().__init__(files, loaded, codecs)
+        Updating.__init__(self, metrics)
+        self._commit = commit
         self._changes: list[Change] = []
         self._info: StateStoreCheckpointInfo | None = None
 
@@ -304,7 +279,7 @@ class RocksDBStateStore(RocksDBReadStateStore, Updating):
 
     def merge(self, key: bytes, value: bytes, col_family: str = DEFAULT) -> None:
         """Adds a value to those of a key."""
-        if not self._family("merge", col_family).codec.many:
+        if not self._family("merge", col_family).many:
             raise ConfigError(f"Merge operation requires an encoder which supports {_MANY}")
         self._write("merge", MERGE, key, value, col_family)
 
@@ -337,16 +312,12 @@ class RocksDBStateStore(RocksDBReadStateStore, Updating):
         self.state = StoreState.ABORTED
         self._changes = []
 
-    @property
-    def metrics(self) -> StateStoreMetrics:
-        return self._metrics(self._loaded)
-
     def _write(self, verb: str, kind: int, key: bytes, value: bytes, col_family: str) -> None:
         self.must_update(verb)
         family = self._family(verb, col_family)
         must_be_rows(key, value)
         encoded = family.key(key)
-        stored = value_of(encoded, [value], self._wrapping, many=family.codec.many)
+        stored = value_of(encoded, [value], self._wrapping, many=family.many)
         self._change(kind, encoded, stored)
 
     def _change(self, kind: int, key: bytes, value: bytes | None) -> None:

@@ -11,7 +11,7 @@ from statemaint.codec.rows.state_row import KeyEncoder, NoPrefix
 from statemaint.codec.rows.types import Json
 from statemaint.errors import ConfigError, StatemaintError
 from statemaint.model.ids import StoreId
-from statemaint.provider.files import StateStoreConf
+from statemaint.provider.files import StateStoreConf, StateStoreMetrics, size_of
 from statemaint.provider.rocks_files import DEFAULT, LoadedVersion, RocksFiles
 from statemaint.provider.rocks_store import (
     FamilyCodec,
@@ -20,7 +20,6 @@ from statemaint.provider.rocks_store import (
     StateStoreCheckpointInfo,
     family_codec,
 )
-from statemaint.provider.store import StateStoreMetrics, size_of
 from statemaint.storage import Storage
 
 _EXTERNAL, _INTERNAL = "rocksdbNumExternalColumnFamilies", "rocksdbNumInternalColumnFamilies"
@@ -71,11 +70,7 @@ class RocksDBStateStoreProvider:
                 "be enabled in RocksDBStateStore."
             )
         self.store_id, self.conf = store_id, conf or StateStoreConf()
-        self._place = (
-            f"id=(op={store_id.operator},part={store_id.partition}),"
-            f"dir={storage.root}/{store_id.directory}"
-        )
-        self._files = RocksFiles(store_id, self.conf, str(self), use_column_families, storage)
+        self._files = RocksFiles(storage, store_id, self.conf, str(self), use_column_families)
         many = use_multiple_values_per_key
         codec = family_codec(key_schema, key_encoder or NoPrefix(), many=many)
         self._codecs: dict[str, FamilyCodec] = {DEFAULT: codec}
@@ -108,7 +103,6 @@ class RocksDBStateStoreProvider:
             CannotLoadStateStoreError: when one of its files is missing or broken, or no snapshot is
                 in its lineage.
             NotInstalledError: when there is a snapshot to read, and `rocksdict` is missing.
-            StorageError: when the storage fails.
         """
         loaded = self._load(version, state_store_ckpt_id).copy()
         attempt = str(uuid4()) if self._has_ids else None
@@ -116,9 +110,8 @@ class RocksDBStateStoreProvider:
             self._files,
             loaded,
             self._codecs,
-            place=self._place,
             commit=partial(self._commit, attempt, force_snapshot_on_commit),
-            metrics=partial(self._metrics, forced=force_snapshot_on_commit),
+            metrics=partial(self._metrics, loaded, forced=force_snapshot_on_commit),
         )
 
     def get_read_store(
@@ -126,7 +119,7 @@ class RocksDBStateStoreProvider:
     ) -> RocksDBReadStateStore:
         """Returns a version for reading; raises as `get_store` does."""
         loaded = self._load(version, state_store_ckpt_id)
-        return RocksDBReadStateStore(self._files, loaded, self._codecs, place=self._place)
+        return RocksDBReadStateStore(self._files, loaded, self._codecs)
 
     @property
     def _has_ids(self) -> bool:

@@ -6,10 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from uuid import uuid4
 
-from statemaint.codec.compression.base import encode
-from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.hdfs import records
-from statemaint.codec.integrity.checksum_file import ChecksummedChunks
 from statemaint.codec.metadata import logs
 from statemaint.codec.rocksdb import changelog
 from statemaint.codec.rocksdb.changelog import DELETE, MERGE, PUT, Change, Header
@@ -17,6 +14,9 @@ from statemaint.codec.rows.state_row import Wrapping, value_reader
 from statemaint.errors import (
     AlreadyExistsError,
     CheckpointError,
+    ConfigError,
+    DamagedError,
+    StatemaintError,
     UnsupportedError,
     in_file,
 )
@@ -26,26 +26,18 @@ from statemaint.execute.publish import write_checksum
 from statemaint.fold import Source
 from statemaint.fold.state import opened_state
 from statemaint.listing import Entry
-from statemaint.model.checkpoint import Checkpoint, Store
-from statemaint.model.files import spark_checksums
+from statemaint.model.checkpoint import MAINTAINED, Checkpoint, Operator, Provider, Store
+from statemaint.model.files import Delta, Snapshot, spark_checksums
 from statemaint.model.ids import StoreId, version_of
+from statemaint.plan.findings.health import diagnose
 from statemaint.provider.edits import Edits, undeclared
-from statemaint.provider.refusals import (
-    LiveCheckpointError,
-    log_entries,
-    must_be_at,
-    must_be_known,
-    must_be_sound,
-    must_not_be_hidden,
-    must_stand_still,
-    recorded_operator,
-)
+from statemaint.provider.files import replace_file
 from statemaint.records.runs import RunNote, write_note
+from statemaint.scan.query_logs import SINCE_3_5
 from statemaint.scan.scanner import scan
+from statemaint.state.shuffle_key import shuffles_by_all_keys
 from statemaint.state.versions import chain_of, layouts_of
 from statemaint.storage import Storage
-
-_FAMILY = 2  # bytes of its number in front of a key
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +76,7 @@ class Surgery:
     ) -> "Surgery":
         entries = log_entries(storage)
         checkpoint = scan(storage)
-        must_be_at(checkpoint, at)
-        must_stand_still(checkpoint, entries)
+        must_stand_still(checkpoint, entries, at)
         return cls.of(storage, checkpoint, number, entries, lease)
 
     @classmethod
@@ -130,7 +121,6 @@ class Surgery:
         return Bootstrapped(self.batch, version_of(self.batch), counts, len(self.stores))
 
     def written(self, run: str, changes: Mapping[StoreId, list[Change]]) -> Bootstrapped:
-        """Writes and commits the batch."""
         started, claimed = self.storage.now(), self.claim(run)
         self.commit([self.write(store, changes) for store in self.stores], claimed)
         note = RunNote.of_nothing(self.storage, started, self.lease.number, 0)
@@ -159,11 +149,7 @@ class Surgery:
         chain = chain_of(self.checkpoint, store, self.batch)
         source = Source.of(self.storage, store, self.checkpoint)
         with opened_state(source, store, chain) as state, in_file(store.id.directory):
-            size = _FAMILY if state.families else 0
-            numbers: dict[str | None, bytes] = {
-                name: number.to_bytes(size, "little") for number, name in state.families.items()
-            } or {None: b""}
-            families = {number: name for name, number in numbers.items()}
+            size, families = state.width, state.fronts
             wrapping = Wrapping(size, source.row_checksums, state.delimiter)
             readers = {
                 place: value_reader(table.layout, wrapping)
@@ -177,7 +163,7 @@ class Surgery:
                 if partition != store.id.partition:
                     text = f"a key that belongs to partition {partition} by our arithmetic is here"
                     raise CheckpointError(store.id.directory, text)
-        return numbers
+        return {name: front for front, name in families.items()}
 
     def claim(self, run: str) -> frozenset[Entry]:
         """Claims the next batch, unless a query has it, and returns the resulting log entries."""
@@ -201,16 +187,11 @@ class Surgery:
         else:
             path, header = self._changelog(store)
             payload = changelog.encode(header, made, row_checksums=sealed)
-        folder, _, name = path.rpartition("/")
-        for side in (f"{name}.crc", f".{name}.crc.crc", f".{name}.crc"):
-            # First: Spark refuses a file that has an older file's checksum.
-            self.storage.delete(f"{folder}/{side}")
-        summed = ChecksummedChunks(encode(COMPRESSIONS[self.checkpoint.codec], payload))
         like = beside.path if (beside := store.beside(self.batch)) else None
-        self.storage.write(path, summed, overwrite=True, like=like)
+        _, crc32c = replace_file(self.storage, path, self.checkpoint.codec, payload, like)
         entry = self.storage.stat(path)
         if spark_checksums(store.files):
-            write_checksum(self.storage, like, summed.crc32c, entry)
+            write_checksum(self.storage, like, crc32c, entry)
         return entry
 
     def _changelog(self, store: Store) -> tuple[str, Header]:
@@ -255,3 +236,80 @@ class Surgery:
             return self.storage.write(path, [content], like=newest).size
         except AlreadyExistsError as error:
             raise LiveCheckpointError(path, "a query wrote it first") from error
+
+
+# -- what is refused before anything is written
+
+
+class LiveCheckpointError(StatemaintError):
+    """The checkpoint is in use, or a batch of it is unfinished."""
+
+    code = "LIVE_CHECKPOINT"
+    exit_code = 6
+
+    def __init__(
+        self, path: str, detail: str, advice: str = "stop the query once its batch is committed"
+    ) -> None:
+        super().__init__(path, detail, advice)
+        self.path, self.detail, self.advice = path, detail, advice
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.detail}; {self.advice}"
+
+
+def log_entries(storage: Storage) -> frozenset[Entry]:
+    entries = (entry for folder in ("offsets", "commits") for entry in storage.list(folder))
+    return frozenset(entry for entry in entries if entry.name.isdecimal())
+
+
+def must_stand_still(checkpoint: Checkpoint, entries: frozenset[Entry], at: int | None) -> None:
+    newest = checkpoint.committed
+    if at is not None and newest is not None and at != newest + 1:
+        text = f"batch {newest} is the newest now, and rows at batch {at} are to follow {at - 1}"
+        raise LiveCheckpointError(checkpoint.root, text, "show and edit the rows again")
+    offsets = (int(entry.name) for entry in entries if entry.path.startswith("offsets/"))
+    begun = max(offsets, default=newest)
+    if begun != newest:
+        text = f"batch {begun} has begun, and the newest committed one is {newest}"
+        raise LiveCheckpointError(f"offsets/{begun}", text)
+    if newest is None:
+        text = "no batch is committed; let the query run once, so that it has a state to add to"
+        raise ConfigError(f"{checkpoint.root}: {text}")
+
+
+def must_be_sound(checkpoint: Checkpoint) -> None:
+    of_stores = (finding for store in checkpoint.stores for finding in diagnose(store, checkpoint))
+    for finding in (*checkpoint.findings, *of_stores):
+        if finding.damage:
+            place = finding.store.directory if finding.store else checkpoint.root
+            raise DamagedError(place, finding.detail, code=finding.code)
+
+
+def must_not_be_hidden(checkpoint: Checkpoint, version: int) -> None:
+    """Checks that no attempt at the batch has left a snapshot, which Spark would load instead."""
+    for store in checkpoint.stores:
+        for file in store.files:
+            if isinstance(file, Snapshot) and file.version == version:
+                text = "a snapshot of a batch that is not committed would hide what is written here"
+                raise LiveCheckpointError(file.entry.path, text)
+
+
+def recorded_operator(checkpoint: Checkpoint, number: int) -> Operator | None:
+    """Returns the operator of a number; `None` if it has no metadata (before Spark 4.0)."""
+    if checkpoint.provider not in MAINTAINED:
+        raise UnsupportedError(checkpoint.root, checkpoint.provider, " and ".join(MAINTAINED))
+    if all(store.id.operator != number for store in checkpoint.stores):
+        raise ConfigError(f"{checkpoint.root}: operator {number} is not there")
+    return {operator.id: operator for operator in checkpoint.operators}.get(number)
+
+
+def must_be_known(checkpoint: Checkpoint, conf: Mapping[str, str]) -> None:
+    """Checks that the query shuffles by all keys, and that its Spark reads what is written here."""
+    if not shuffles_by_all_keys(conf):
+        what = "state of a query that began before Spark 3.3"
+        raise UnsupportedError(checkpoint.root, what, "that of one that began since")
+    files = (file for store in checkpoint.stores for file in store.files)
+    recent = checkpoint.operators or SINCE_3_5 in conf or any(isinstance(it, Delta) for it in files)
+    if checkpoint.provider is Provider.ROCKSDB and not recent:
+        what = "RocksDB without changelogs, after a batch of a Spark that may not read any,"
+        raise UnsupportedError(checkpoint.root, what, f"an offset log with {SINCE_3_5}")

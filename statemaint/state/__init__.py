@@ -4,9 +4,8 @@ Whether these rows are right is for `audit` to decide.
 """
 
 from statemaint.state.diff import DiffSelection, StateDiff, diff_state
-from statemaint.state.figures import StateStats
 from statemaint.state.rows import StateRow, StateSelection, read_state, select_state
-from statemaint.state.stats import state_stats
+from statemaint.state.stats import StateStats, state_stats
 
 __all__ = [
     "DiffSelection",

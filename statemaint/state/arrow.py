@@ -29,7 +29,7 @@ _NANOSECONDS = 1000
 _ALIASES = {
     "void": "null", "byte": "int8", "short": "int16", "integer": "int32", "long": "int64",
     "date": "date32", "timestamp_ntz": "timestamp[us]", "year-month": "int32",
-    "day-time": "duration[us]",
+    "day-time": "duration[us]", "interval": "month_day_nano_interval",
 }  # fmt: skip
 # As Python objects, rows take a multiple of their size in the table.
 _BATCH = 8192
@@ -48,15 +48,7 @@ def read_table(
 
     Its columns have Spark's names: `batchId`, `operatorId`, `partitionId`, `storeName`, then `key`
     and `value`, structs of the stored columns. If a value has any number of entries, `value` is a
-    list of them.
-
-    Args:
-        storage: where the checkpoint lives, or its address.
-        operator: the stateful operator.
-        partition: all of them by default.
-        store: the store's name; required where there are several.
-        family: the column family's name; required where there are several.
-        version: the newest committed one by default.
+    list of them. The default is the newest committed version of all partitions.
 
     Raises:
         ConfigError: when `pyarrow` is not installed, or several stores or families are requested,
@@ -90,7 +82,8 @@ def record_batches(
         )
     (layout,) = selection.kinds.values()
     schema, batch = _schema(arrow_module(), layout), batch_of(selection.version)
-    return schema, _batches(schema, ({"batchId": batch, **_columns(layout, row)} for row in rows))
+    columns = ({"batchId": batch, **_columns(layout, row)} for row in rows)
+    return schema, _batches(schema, columns)
 
 
 def _batches(schema: Any, rows: Iterator[dict[str, Any]]) -> Iterator[Any]:
@@ -137,20 +130,12 @@ def arrow_type(arrow: ModuleType, kind: DataType) -> Any:
             return arrow.map_(arrow_type(arrow, key), arrow_type(arrow, value))
         case DecimalType(precision, scale):
             return arrow.decimal128(precision, scale)
+        case AtomicType("timestamp"):
+            return arrow.timestamp("us", tz="UTC")
         case AtomicType(name):
-            return _atomic(arrow, name)
+            return arrow.type_for_alias(_ALIASES.get(name, name))
         case _:
             assert_never(kind)
-
-
-def _atomic(arrow: ModuleType, name: str) -> Any:
-    match name:
-        case "timestamp":
-            return arrow.timestamp("us", tz="UTC")
-        case "interval":
-            return arrow.month_day_nano_interval()
-        case _:
-            return arrow.type_for_alias(_ALIASES.get(name, name))
 
 
 def _value(kind: DataType, value: Any) -> Any:

@@ -134,42 +134,42 @@ _Event = tuple[int, int, int]
 """The version of an event of a key, its kind, and the number of ranges before it."""
 
 
+@dataclass(slots=True)
 class _Fate:
     """One key on its way through the versions."""
 
-    __slots__ = ("_churn", "_first", "_last", "_put", "_since")
-
-    def __init__(self, churn: Churn, first: int, last: int) -> None:
-        self._churn, self._first, self._last = churn, first, last
-        self._put: int | None = None  # the version that put it last, if it exists
-        self._since = 0  # the version that added it
+    churn: Churn
+    first: int
+    last: int
+    newest: int | None = None  # the version that put it last, if it exists
+    since: int = 0  # the version that added it
 
     def put(self, version: int) -> None:
-        churn, before = self._churn, self._put
-        self._put = version
+        churn, before = self.churn, self.newest
+        self.newest = version
         if before is None:
-            self._since = version
-        if version < self._first:
+            self.since = version
+        if version < self.first:
             return
         churn.puts += 1
         if before is None:
             churn.added += 1
-            churn.recent += 2 * version > self._first + self._last
+            churn.recent += 2 * version > self.first + self.last
         elif before < version:
             churn.rewritten += 1
 
     def remove(self, version: int, *, ranged: bool) -> None:
-        there = self._put is not None
-        self._churn.removes += there or not ranged
+        there = self.newest is not None
+        self.churn.removes += there or not ranged
         if there:
-            self._churn.removed += 1
-            self._churn.carried += version - self._since
-            self._put = None
+            self.churn.removed += 1
+            self.churn.carried += version - self.since
+            self.newest = None
 
     def end(self) -> int | None:
-        if self._put is not None:
-            self._churn.carried += self._last - self._since
-        return self._put
+        if self.newest is not None:
+            self.churn.carried += self.last - self.since
+        return self.newest
 
 
 class _Ranges:

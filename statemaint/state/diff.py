@@ -15,7 +15,7 @@ them, and is unknown without it.
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import unique
 from itertools import chain
 
@@ -23,18 +23,11 @@ from statemaint.codec.rocksdb.changelog import MERGE, PUT, Change
 from statemaint.errors import ConfigError
 from statemaint.fold import Source
 from statemaint.fold.state import State, logged, opened_pair
-from statemaint.fold.table import SortedTable
+from statemaint.fold.table import Row, SortedTable
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.ids import StoreId, batch_of
 from statemaint.state.ahead import StoreReading, need_of, opened_ahead
-from statemaint.state.rows import (
-    Part,
-    Readable,
-    RowDecoder,
-    no_family,
-    parts_at,
-    scan_stores,
-)
+from statemaint.state.rows import Part, Readable, RowDecoder, no_family, parts_at, scan_stores
 from statemaint.state.versions import committed_version
 from statemaint.storage import Storage
 from statemaint.wording import Displayed, Explained
@@ -78,7 +71,6 @@ class Puts:
         return has
 
 
-Row = tuple[bytes, bytes]
 Pair = tuple[bytes, bytes | None, bytes | None]
 """A key, its older value and its newer one; `None` if it is missing."""
 
@@ -260,7 +252,6 @@ class DiffSelection:
 
         Raises:
             CheckpointError: when a file of either version, or of the log between, is damaged.
-            StorageError: when one cannot be read.
         """
         rows: list[ChangedRow] = []
         kept = _Kept(keep, limit, into or rows.append)
@@ -287,40 +278,33 @@ class DiffSelection:
         return StoreReading(opened, need)
 
 
+@dataclass(slots=True)
 class _Kept:
-    def __init__(
-        self,
-        keep: Callable[[ChangedRow], bool],
-        limit: int | None,
-        into: Callable[[ChangedRow], None],
-    ) -> None:
-        self._keep, self._left, self._into = keep, limit, into
-        self._readable = Readable()
+    keep: Callable[[ChangedRow], bool]
+    left: int | None
+    into: Callable[[ChangedRow], None]
+    readable: Readable = field(default_factory=Readable)
 
     def take(self, fate: KeyChange, sides: tuple[RowDecoder, RowDecoder], pair: Pair) -> None:
-        if self._left == 0:
+        if self.left == 0:
             return
         key, *values = pair
         decoded = [
             None if value is None else side.row(key, value)
             for side, value in zip(sides, values, strict=True)
         ]
-        before, after = (self._readable.row(row) if row else None for row in decoded)
+        before, after = (self.readable.row(row) if row else None for row in decoded)
         if (newest := after or before) is None:
             return
         old, new = before.value if before else None, after.value if after else None
         row = ChangedRow(newest.store, newest.family, fate, newest.key, old, new)
-        if self._keep(row):
-            self._into(row)
-            self._left = None if self._left is None else self._left - 1
+        if self.keep(row):
+            self.into(row)
+            self.left = None if self.left is None else self.left - 1
 
 
 def _compared(
-    source: Source,
-    parts: tuple[Part, Part],
-    states: tuple[State, State],
-    puts: Puts,
-    kept: _Kept,
+    source: Source, parts: tuple[Part, Part], states: tuple[State, State], puts: Puts, kept: _Kept
 ) -> Iterator[StoreDiff]:
     older, newer = parts
     counts: Counter[tuple[str | None, KeyChange]] = Counter()

@@ -1,6 +1,5 @@
 """The rows of any version, decoded with the schema that the query wrote."""
 
-import struct
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -21,7 +20,6 @@ from statemaint.state.versions import Layouts, chain_of, committed_version, layo
 from statemaint.storage import ReadOnly, Storage, open_storage
 from statemaint.workers import Workers
 
-_FAMILY = struct.Struct("<h")
 # Families that Spark keeps for itself in addition to the state variables: counters, expiry orders.
 _OF_SPARK = "$"
 _TIMERS = ("$eventTimers_keyToTimestamp", "$procTimers_keyToTimestamp")
@@ -96,11 +94,9 @@ class StateSelection:
             for rows in opened:
                 yield from rows
 
-    def rows(
-        self, *, workers: Workers | int | None = None, slowly: bool = False
-    ) -> Generator[StateRow]:
+    def rows(self, workers: Workers | int | None = None) -> Generator[StateRow]:
         readable = Readable()
-        with closing(self.decoded(workers=workers, slowly=slowly)) as decoded:
+        with closing(self.decoded(workers=workers)) as decoded:
             yield from map(readable.row, decoded)
 
     def _reading(self, part: Part) -> StoreReading[Iterator[DecodedRow]]:
@@ -108,7 +104,10 @@ class StateSelection:
         def opened(storage: Storage) -> Iterator[Iterator[DecodedRow]]:
             source = Source.of(storage, part.store, self.checkpoint)
             with opened_state(source, part.store, part.chain) as state:
-                yield _rows(source, part, state)
+                decoder = RowDecoder(source, part, state)
+                numbered = enumerate(state.rows, 1)
+                rows = (decoder.row(key, value, number) for number, (key, value) in numbered)
+                yield filter(None, rows)
 
         return StoreReading(opened, need_of(part.store, part.chain))
 
@@ -129,18 +128,12 @@ def read_state(  # noqa: PLR0913 -- each is a choice of its own
     those of the query's state variables, with its timers, and those of joins. The families that
     Spark keeps for itself (`$ttl_NAME`, `$count_NAME`, ...) are read only if named.
 
+    The default is the newest committed version of all partitions and stores. `workers` is the
+    number of stores whose files are read ahead, in bounded memory; by default what suits the
+    storage. The rows are the same with any number.
+
     Mirrors Spark's `statestore` data source, except for the column names: they are those that the
     state is stored with.
-
-    Args:
-        storage: where the checkpoint lives, or its address.
-        operator: the stateful operator.
-        partition: all of them by default.
-        store: the store's name, all of them by default.
-        family: the column family's name.
-        version: the newest committed one by default.
-        workers: the number of stores whose files are read ahead, in bounded memory; by default
-            what suits the storage. The rows are the same with any number.
 
     Raises:
         ConfigError: when nothing is committed, or nothing matches the request.
@@ -148,7 +141,6 @@ def read_state(  # noqa: PLR0913 -- each is a choice of its own
         DamagedError: when the checkpoint's own logs or schemas cannot be read, or a version that
             should still load does not.
         CheckpointError: when a file of the version is damaged; also while rows are read.
-        StorageError: when anything could not be listed or read.
     """
     selection = select_state(
         storage, operator, partition=partition, store=store, family=family, version=version
@@ -257,9 +249,15 @@ class RowDecoder:
     """Decodes the rows of a part; errors name the part."""
 
     def __init__(self, source: Source, part: Part, state: State) -> None:
-        self._part, self._family_of = part, _families(source, part, state)
+        self._part, self._width = part, state.width
+        wrapping = Wrapping(state.width, source.row_checksums, state.delimiter)
+        requested = {name: _family(part, name, wrapping) for name in part.layouts}
+        if not state.families:
+            requested.setdefault(None, Family(None, _refuse_row))
+        self._families = {front: requested.get(name) for front, name in state.fronts.items()}
 
     def family(self, key: bytes) -> Family | None:
+        """Returns the family of a key, `None` if it is not requested."""
         try:
             return self._family_of(key)
         except CodecError as error:
@@ -274,36 +272,18 @@ class RowDecoder:
             which = "a row" if number is None else f"row {number}"
             raise self._located(error, which) from error
 
+    def _family_of(self, key: bytes) -> Family | None:
+        front = key[: self._width]
+        try:
+            return self._families[front]
+        except KeyError:
+            number = int.from_bytes(front, "little", signed=True) if front[1:] else None
+            raise CodecError(f"column family {number} is unknown", offset=0) from None
+
     def _located(self, error: CodecError, which: str) -> CodecError:
         chain = self._part.chain
         text = f"{which} of version {chain.version} in {self._part.store.id}: {error.detail}"
         return CodecError(text, offset=error.offset, path=chain.paths[-1])
-
-
-def _rows(source: Source, part: Part, state: State) -> Iterator[DecodedRow]:
-    decoder = RowDecoder(source, part, state)
-    for number, (key, value) in enumerate(state.rows, 1):
-        if row := decoder.row(key, value, number):
-            yield row
-
-
-def _families(source: Source, part: Part, state: State) -> Callable[[bytes], Family | None]:
-    """Returns a function from a key to its family, `None` for a family that is not requested."""
-    numbers = _FAMILY.size if state.families else 0
-    wrapping = Wrapping(numbers, source.row_checksums, state.delimiter)
-    by_name = {name: _family(part, name, wrapping) for name in part.layouts}
-    if not state.families:
-        only = by_name.get(None, Family(None, _refuse_row))
-        return lambda _: only
-    by_number = {number: by_name.get(name) for number, name in state.families.items()}
-
-    def family_of(key: bytes) -> Family | None:
-        number = _FAMILY.unpack_from(key)[0] if len(key) >= _FAMILY.size else None
-        if number not in by_number:
-            raise CodecError(f"column family {number} is unknown", offset=0)
-        return by_number[number]
-
-    return family_of
 
 
 def _refuse_row(_key: bytes, _value: bytes) -> DecodedRow:

@@ -10,7 +10,7 @@ from statemaint import errors
 from statemaint.metrics.catalogue import METRICS, Metric
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.plan.reasons import AttestReason, DeleteReason, KeepReason, SnapshotReason
-from statemaint.state.figures import NoticeCode
+from statemaint.state.stats import NoticeCode
 from tests.support.paths import ROOT
 
 RUNBOOK = (ROOT / "docs/runbook.md").read_text()

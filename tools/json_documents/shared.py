@@ -12,7 +12,7 @@ from statemaint.plan import reasons
 from statemaint.plan.recovery import recovery_plan
 from statemaint.report.outcome import StoreOutcome
 from statemaint.state.diff import KeyChange
-from statemaint.state.figures import NoticeCode
+from statemaint.state.stats import NoticeCode
 from tools.json_documents.kinds import Choice, Part, explained, listed, said
 
 FindingName = Annotated[str, Choice("code of a finding", listed(FindingCode), "runbook.md")]

@@ -104,7 +104,6 @@ class FastEngine:
             self.idle.append(reader)
 
     def _read(self, source: Source, path: str, *, snapshot: bool) -> _Words:
-        """Reads a file whole, and returns the sums of its rows."""
         near, window, work, sums = _compiled(source), PayloadWindow(), new_work(), _no_sums()
         key = np.frombuffer(source.key, "<u8")
         with closing(Scanner(near, path, snapshot, window, work, self.window)) as scanner:
@@ -226,9 +225,8 @@ class _Fold:
         window, work = self._window, self._work
         following = int(work[kernels.NEXT])
         work[kernels.AT] = 0
-        work[kernels.CHECKED] = (
-            0  # they are checked already, and those of removals are overwritten now
-        )
+        # They are checked already, and those of removals are overwritten now.
+        work[kernels.CHECKED] = 0
         work[kernels.NEXT] = 0
         yield from self._stream(
             scanner,

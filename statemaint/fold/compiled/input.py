@@ -1,8 +1,8 @@
 """Reading of a file's records, window by window: by block, or in stretches if that is faster."""
 
 from collections import deque
-from collections.abc import Generator
-from contextlib import suppress
+from collections.abc import Generator, Iterable
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from io import BytesIO
 from typing import BinaryIO, NoReturn, cast
@@ -11,6 +11,7 @@ import google_crc32c
 import numpy as np
 import numpy.typing as npt
 
+from statemaint.codec.compression.base import Block
 from statemaint.codec.compression.lz4 import Lz4Block
 from statemaint.errors import CodecError
 from statemaint.fold.compiled.kernels import lz4, records
@@ -26,38 +27,18 @@ class UnsureError(Exception):
     """A compiled reader found bytes that it leaves to the reference reader."""
 
 
-class _Blocks:
-    """The input for any compression."""
+class Input:
+    """The payload of a file, block by block."""
 
     def __init__(self, source: Source, path: str) -> None:
-        self._blocks = source.blocks(path)
+        self._steps = self._read(source, path)
+        self._window, self._wish = PayloadWindow(), 0
 
     def fill(self, window: PayloadWindow, wish: int) -> bool:
         """Appends payload until there are `wish` bytes; returns whether the file may have more.
 
         `_Stretches` raises `UnsureError` when `Source.records` has to read the file from the start.
         """
-        while window.end < wish:
-            block = next(self._blocks, None)
-            if block is None:
-                return False
-            window.append(block, wish)
-        return True
-
-    def close(self) -> None:
-        self._blocks.close()
-
-
-class _Stretches:
-    """The input for LZ4: one loop finds, decodes and checks many blocks, without the GIL."""
-
-    def __init__(self, source: Source, path: str) -> None:
-        self._steps = self._read(source, path)
-        self._window, self._wish = PayloadWindow(), 0
-        self._state = np.zeros(lz4.STATE, np.int64)
-        self._places = np.empty((_BLOCKS, 4), np.int64)
-
-    def fill(self, window: PayloadWindow, wish: int) -> bool:
         self._window, self._wish = window, wish
         while window.end < wish:
             if next(self._steps, None) is None:
@@ -69,6 +50,24 @@ class _Stretches:
 
     def _read(self, source: Source, path: str) -> Generator[int]:
         """Yields each time the window may have enough; ends at the end of the file."""
+        with closing(source.blocks(path)) as blocks:
+            yield from self._append(blocks)
+
+    def _append(self, blocks: Iterable[Block]) -> Generator[int]:
+        for block in blocks:
+            self._window.append(block, self._wish)
+            yield self._window.end
+
+
+class _Stretches(Input):
+    """The input for LZ4: one loop finds, decodes and checks many blocks, without the GIL."""
+
+    def __init__(self, source: Source, path: str) -> None:
+        super().__init__(source, path)
+        self._state = np.zeros(lz4.STATE, np.int64)
+        self._places = np.empty((_BLOCKS, 4), np.int64)
+
+    def _read(self, source: Source, path: str) -> Generator[int]:
         rest = np.empty(0, np.uint8)
         with source.opened(path) as stream:
             while content := stream.read(max(_STEP, len(rest))):
@@ -100,9 +99,7 @@ class _Stretches:
     def _clearly(self, rest: "_Rest") -> Generator[int]:
         """Leaves the rest of the file to the reference reader, which accepts a little more."""
         try:
-            for block in Lz4Block().blocks(cast("BinaryIO", rest)):
-                self._window.append(block, self._wish)
-                yield self._window.end
+            yield from self._append(Lz4Block().blocks(cast("BinaryIO", rest)))
         except CodecError as error:
             raise UnsureError from error  # its offset does not count from the start
 
@@ -117,11 +114,8 @@ class _Rest:
         return self._rest.read(size) or self._stream.read(size)
 
 
-Input = _Blocks | _Stretches
-
-
 def open_input(source: Source, path: str) -> Input:
-    made = _Stretches if isinstance(source.compression, Lz4Block) else _Blocks
+    made = _Stretches if isinstance(source.compression, Lz4Block) else Input
     return made(source, path)
 
 
@@ -194,17 +188,13 @@ class Scanner:
         if status not in (records.MORE, records.PAUSED) or (status == records.MORE and self.whole):
             self._raise_damage()
         if status == records.MORE:
-            self._slide(int(self.work[records.AT]) if keep is None else keep)
+            self.moved = int(self.work[records.AT]) if keep is None else keep
+            self.window.shift(self.moved)
+            self.work[records.AT] -= self.moved
+            self._behind += self.moved
+            # A record larger than the window makes it grow, at most to twice its content.
+            self._fill(self.window.end + max(self.step, self.window.end))
         return True
-
-    def _slide(self, keep: int) -> None:
-        self.window.shift(keep)
-        self.work[records.AT] -= keep
-        self.moved = keep
-        self._behind += keep
-        # A record larger than the window makes it grow, at most to twice its content.
-        wish = self.window.end + max(self.step, self.window.end)
-        self._fill(wish)
 
     def _raise_damage(self) -> NoReturn:
         """Raises the reference reader's error for the file, with its offset and message."""

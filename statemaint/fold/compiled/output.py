@@ -49,22 +49,22 @@ class Output:
             self._cut(self._at - self._at % self._block)
 
     def _whole(self, window: PayloadWindow, picked: Picked, begin: int, end: int) -> list[Placed]:
-        """Returns the blocks of a range that are picked whole and may pass as stored."""
+        """Returns the blocks of a range that are picked whole and may pass as stored.
+
+        Each block that passes ends the one before it early. Short blocks are merged again;
+        otherwise the blocks of a state that is snapshotted often would become ever shorter.
+        """
         blocks = [
             block
             for block in window.blocks
-            if begin <= block[0] and block[1] <= end and self._passes(block)
+            if begin <= block[0] and block[1] <= end
+            if block[2] is not None and 2 * (block[1] - block[0]) >= self._block
         ]
         begins = np.array([block[0] for block in blocks], np.int64)
         ends = np.array([block[1] for block in blocks], np.int64)
         covered = np.zeros(len(blocks), np.bool_)
         kernels.covered(*picked, begins, ends, covered)
         return [block for block, whole in zip(blocks, covered, strict=True) if whole]
-
-    def _passes(self, block: Placed) -> bool:
-        # Each block that passes ends the one before it early. Short blocks are merged again;
-        # otherwise the blocks of a state that is snapshotted often would become ever shorter.
-        return block[2] is not None and 2 * (block[1] - block[0]) >= self._block
 
     def _cut(self, upto: int) -> None:
         """Compresses everything below a position and moves the rest to the front."""

@@ -9,27 +9,22 @@ import numpy.typing as npt
 
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.fold.compiled.kernels import records as kernels
-from statemaint.fold.compiled.kernels.records import AT, CHECKED, SNAPSHOT, WORK
-from statemaint.fold.compiled.window import SLACK
+from statemaint.fold.compiled.kernels.records import AT, SNAPSHOT, WORK
+from statemaint.fold.compiled.window import SLACK, Bytes
 
 Row = tuple[bytes, bytes]
 _LENGTH, _BATCH = 4, 512  # rows at a time: one may have 60,000 bytes
 
 
-class _Scratch(local):
-    """What each thread keeps: the memory of a new window is cleared before it is used."""
-
-    def __init__(self) -> None:
-        self.window: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
+# What each thread keeps: the memory of a new window is cleared before it is used.
+_SCRATCH, _EMPTY = local(), np.empty(0, np.uint8)
 
 
-_SCRATCH = _Scratch()
-
-
-def _window(size: int) -> npt.NDArray[np.uint8]:
-    if len(_SCRATCH.window) < size:
-        _SCRATCH.window = np.empty(size + size // 4, np.uint8)
-    return _SCRATCH.window
+def _window(size: int) -> Bytes:
+    window: Bytes = getattr(_SCRATCH, "window", _EMPTY)
+    if len(window) < size:
+        window = _SCRATCH.window = np.empty(size + size // 4, np.uint8)
+    return window
 
 
 class Sums:
@@ -38,7 +33,7 @@ class Sums:
     def __init__(self, key: bytes) -> None:
         self._key = np.frombuffer(key, "<u8")
         self._work = np.zeros(WORK, np.int64)
-        self._work[SNAPSHOT], self._work[CHECKED] = 1, 0
+        self._work[SNAPSHOT] = 1
         self._sums: npt.NDArray[np.uint64] = np.zeros((2, 4), np.uint64)
 
     def add(self, rows: Sequence[Row]) -> None:
@@ -60,5 +55,4 @@ class Sums:
             self.add(some)
 
     def digest(self) -> StateDigest:
-        """Returns the digest of all rows so far."""
         return StateDigest.of_words(self._sums[0])

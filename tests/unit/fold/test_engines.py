@@ -438,9 +438,9 @@ from pathlib import Path
 from statemaint.fold.compiled.kernels import siphash
 from statemaint.fold.compiled.kernels.compiled import fingerprint
 import numpy as np
-key, data = np.zeros(2, np.uint64), np.zeros(8, np.uint8)
-siphash.siphash(data, 0, 8, key[0], key[1])
-hits = sum(siphash.siphash.stats.cache_hits.values())
+hashes, data, places = np.zeros(2, np.uint64), np.zeros(80, np.uint8), np.zeros(1, np.int64)
+siphash.siphash_rows(data, places, places, 1, hashes, hashes, hashes)
+hits = sum(siphash.siphash_rows.stats.cache_hits.values())
 kept = list(Path(sys.argv[1], "statemaint", fingerprint()).rglob("*.nbc"))
 print(hits, bool(kept), "numba.np.arraymath" in sys.modules)
 """

@@ -18,10 +18,9 @@ from statemaint.model.ids import StoreId
 from statemaint.model.policy import PRESETS
 from statemaint.plan.actions import Request
 from statemaint.planning import scan_checkpoint
-from statemaint.state import read_state
+from statemaint.state import StateStats, read_state, state_stats
 from statemaint.state.churn import Churn, Log
-from statemaint.state.figures import Figures, NoticeCode, StateStats, StoreStats
-from statemaint.state.stats import never_removes, state_stats
+from statemaint.state.stats import Figures, NoticeCode, StoreStats, never_removes
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import delta_bytes

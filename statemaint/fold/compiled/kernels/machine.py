@@ -34,13 +34,13 @@ def address(_typing: Any, _array: Any) -> Any:
     return types.int64(_array), generate
 
 
-def _loader(bits: int, result: Any) -> Callable[..., Any]:
+def _loader(bits: int, result: Any, *, java: bool = False) -> Callable[..., Any]:
     @intrinsic
     def load(_typing: Any, array: Any, _offset: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             value = builder.load(_at(context, builder, signature.args[0], *arguments, bits))
             value.align = 1
-            return value
+            return builder.sext(builder.bswap(value), ir.IntType(64)) if java else value
 
         return result(_buffer(array), types.int64), generate
 
@@ -65,22 +65,12 @@ load8 = _loader(8, types.uint8)
 load16 = _loader(16, types.uint16)
 load32 = _loader(32, types.uint32)
 load64 = _loader(64, types.uint64)
+# The big-endian signed number that Java's `readInt` would return.
+load_length = _loader(32, types.int64, java=True)
 store8 = _storer(8, types.uint8)
 store16 = _storer(16, types.uint16)
 store32 = _storer(32, types.uint32)
 store64 = _storer(64, types.uint64)
-
-
-@intrinsic
-def load_length(_typing: Any, array: Any, _offset: Any) -> Any:
-    """Returns the big-endian signed 32-bit number at an offset, as Java's `readInt` would."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        value = builder.load(_at(context, builder, signature.args[0], *arguments, 32))
-        value.align = 1
-        return builder.sext(builder.bswap(value), ir.IntType(64))
-
-    return types.int64(_buffer(array), types.int64), generate
 
 
 @intrinsic

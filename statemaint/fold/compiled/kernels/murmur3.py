@@ -52,26 +52,22 @@ def hash_keys(data, starts, ends, layout, path, columns, kinds, hashes):
             return number
         seed = uint32(_SEED)
         for column in range(len(kinds)):
-            if not load8(payload, base + column // 8) >> (column % 8) & 1:
-                at = fixed + _WORD * column
-                if kinds[column] == BYTES:
-                    word = load64(payload, at)
-                    start, size = (
-                        base + int64(word >> np.uint64(32)),
-                        int64(word & np.uint64(0xFFFFFFFF)),
-                    )
-                    if start + size > end:
-                        return number
-                    seed = _bytes(payload, start, size, seed)
-                else:
-                    seed = _fixed(payload, at, kinds[column], seed)
+            if load8(payload, base + column // 8) >> (column % 8) & 1:
+                continue
+            if kinds[column] == BYTES:
+                start, stop = _column(payload, base, end, columns, column)
+                if start < 0:
+                    return number
+                seed = _bytes(payload, start, stop - start, seed)
+            else:
+                seed = _fixed(payload, fixed + _WORD * column, kinds[column], seed)
         hashes[number] = int32(seed)
     return -1
 
 
 @compiled
 def _column(payload, base, end, columns, column):
-    """Returns where the struct begins and ends that is a column of a row; -1 if nowhere."""
+    """Returns where the struct or the bytes of a column of a row begin and end; -1 if nowhere."""
     at = base + (columns + _BITS - 1) // _BITS * _WORD + _WORD * column
     if at + _WORD > end or load8(payload, base + column // 8) >> (column % 8) & 1:
         return int64(-1), int64(-1)

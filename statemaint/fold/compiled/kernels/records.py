@@ -323,16 +323,9 @@ def crc32c(data, start, count, value):
     at, whole = start, start + (count & ~7)
     while at < whole:
         word = load64(data, at) ^ crc
-        crc = uint64(
-            _TABLES[7, word & uint64(0xFF)]
-            ^ _TABLES[6, (word >> uint64(8)) & uint64(0xFF)]
-            ^ _TABLES[5, (word >> uint64(16)) & uint64(0xFF)]
-            ^ _TABLES[4, (word >> uint64(24)) & uint64(0xFF)]
-            ^ _TABLES[3, (word >> uint64(32)) & uint64(0xFF)]
-            ^ _TABLES[2, (word >> uint64(40)) & uint64(0xFF)]
-            ^ _TABLES[1, (word >> uint64(48)) & uint64(0xFF)]
-            ^ _TABLES[0, word >> uint64(56)]
-        )
+        crc = uint64(0)
+        for byte in range(8):
+            crc ^= uint64(_TABLES[7 - byte, (word >> uint64(8 * byte)) & uint64(0xFF)])
         at += 8
     while at < start + count:
         crc = (crc >> uint64(8)) ^ uint64(
