@@ -13,7 +13,8 @@ from statemaint.report.task import findings_json, reasons
 from statemaint.report.to_json import chain_length
 from statemaint.storage import Storage
 
-_MONTH = 30 * 24 * 3600.0
+KEPT_FOR = 30 * 24 * 3600.0
+"""The seconds that the files which a repair or rollback removes are kept in the trash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,6 @@ class Health:
     repaired: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        findings = findings_json(self.findings)
         return {
             "checkpoint": self.checkpoint,
             "healthy": self.reason is None,
@@ -46,8 +46,7 @@ class Health:
             "chain": self.chain,
             "goes_back_to": self.back_to,
             "repaired": self.repaired,
-            "broken": [finding for finding in findings if finding["damage"]],
-            "todo": texts.steps(findings, self.checkpoint),
+            **texts.advice(findings_json(self.findings), self.checkpoint),
         }
 
 
@@ -76,7 +75,7 @@ def repaired_health(storage: Storage, *, deep: bool = False, spark: str | None =
 
     The removed files are kept in the trash for thirty days. The query must not run.
     """
-    done = repair(storage, trash_for=_MONTH)
+    done = repair(storage, trash_for=KEPT_FOR)
     return health_of(storage, deep=deep, spark=spark, repaired=done.run or None)
 
 

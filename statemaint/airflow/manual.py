@@ -6,9 +6,10 @@ reshape saves the batch that is the newest by then, in the shape and the place t
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from statemaint.airflow.location import queries_reader
 from statemaint.airflow.plans import PLAN, plan_address
 from statemaint.airflow.publish import reporting
 from statemaint.airflow.recoveries import (
-    Applied,
+    Result,
     Shown,
     apply_shown,
     plan_shown,
@@ -34,11 +35,11 @@ from statemaint.airflow.recoveries import (
     undo_shown,
     verified,
 )
+from statemaint.airflow.settings import QuerySettings
 from statemaint.errors import StatemaintError
 from statemaint.queries.reading import QueriesReading
 from statemaint.recover import plan_repair, plan_rollback
 from statemaint.report.task import Failure
-from statemaint.storage import Storage
 from statemaint.undo.run import plan_undo
 
 if TYPE_CHECKING:
@@ -46,10 +47,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _SHOWN, _SUBJECT = "shown", "subject"
-
-_Form = Mapping[str, Any]
-Planner = Callable[[Storage, _Form], Shown]
-Applier = Callable[[Storage, _Form, dict[str, Any]], Applied]
 
 
 def manual_dags(path: str | Path) -> dict[str, DAG]:
@@ -61,13 +58,12 @@ def manual_dags(path: str | Path) -> dict[str, DAG]:
     reading = queries_reader(path).read()
     if not reading.queries:
         return {}
-    recoveries = (_recovery_dag(reading, recovery) for recovery in _recoveries(reading))
+    recoveries = (_recovery_dag(reading, recovery) for recovery in _recoveries())
     return {dag.dag_id: dag for dag in (_verify_dag(reading), *recoveries)}
 
 
 def _verify_dag(reading: QueriesReading) -> DAG:
-    params = {
-        "query": _choice(reading),
+    fields = {
         "deep": toggle("Deep", "Decode every file, compare every snapshot, check every row."),
         "sample": optional(
             "string",
@@ -76,15 +72,16 @@ def _verify_dag(reading: QueriesReading) -> DAG:
             pattern=r"^[1-9]\d*/[1-9]\d*$",
         ),
     }
-    with _dag(names.VERIFY_DAG, "Checks every file that a retained version needs", params) as dag:
+    about = "Checks every file that a retained version needs"
+    with _dag(reading, names.VERIFY_DAG, about, fields) as dag:
 
         @our_task("verify", None, pool=names.POOL)
         def verify() -> dict[str, Any]:
-            with _working(reading, params, "verify") as (chosen, storage, _):
-                share = [int(number) for number in (chosen["sample"] or "").split("/") if number]
+            with _working(reading, fields, "verify") as (settings, form, _):
+                share = [int(number) for number in (form["sample"] or "").split("/") if number]
                 sample = (share[0], share[1]) if share else None
-                result = verified(storage, deep=chosen["deep"], sample=sample)
-                _log.info(result.line)
+                result = verified(settings.open(), deep=form["deep"], sample=sample)
+                _log.info(result.log)
                 if result.failure:
                     get_current_context()["ti"].xcom_push("found", result.json)
                     fail(result.failure)
@@ -96,28 +93,35 @@ def _verify_dag(reading: QueriesReading) -> DAG:
 
 @dataclass(frozen=True, slots=True)
 class _Recovery:
-    """A DAG that plans, waits for an approval, and carries out the plan."""
+    """A DAG that plans, waits for an approval, and carries out the plan.
+
+    `planner` takes the query and the form; `applier` the shown document as well.
+    """
 
     dag: str
     about: str
     verb: str
-    planner: Planner
+    planner: Callable[[QuerySettings, Mapping[str, Any]], Shown]
     fields: Mapping[str, Param] = field(default_factory=dict)
-    applier: Applier = lambda storage, _, document: apply_shown(storage, document)
+    applier: Callable[[QuerySettings, Mapping[str, Any], dict[str, Any]], Result] = (
+        lambda settings, _, document: apply_shown(settings.open(), document)
+    )
 
 
-def _recoveries(reading: QueriesReading) -> Iterator[_Recovery]:
+def _recoveries() -> Iterator[_Recovery]:
     yield _Recovery(
         names.REPAIR_DAG,
         "Repairs what the log can prove, after an approval",
         "repair",
-        lambda storage, form: plan_shown(plan_repair(storage), form["query"]),
+        lambda settings, _: plan_shown(plan_repair(settings.open()), settings.query),
     )
     yield _Recovery(
         names.ROLLBACK_DAG,
         "Rolls a query back to a batch, after an approval",
         "rollback",
-        lambda storage, form: plan_shown(plan_rollback(storage, form["batch"]), form["query"]),
+        lambda settings, form: plan_shown(
+            plan_rollback(settings.open(), form["batch"]), settings.query
+        ),
         {
             "batch": required(
                 "integer", "Batch", "The newest batch that stays committed.", exclusiveMinimum=-1
@@ -128,7 +132,9 @@ def _recoveries(reading: QueriesReading) -> Iterator[_Recovery]:
         names.UNDO_DAG,
         "Brings back the files that a run moved to the trash, after an approval",
         "undo",
-        lambda storage, form: undo_shown(plan_undo(storage, form["run"].strip()), form["query"]),
+        lambda settings, form: undo_shown(
+            plan_undo(settings.open(), form["run"].strip()), settings.query
+        ),
         {
             "run": required(
                 "string",
@@ -142,59 +148,54 @@ def _recoveries(reading: QueriesReading) -> Iterator[_Recovery]:
         names.RESHAPE_DAG,
         "Saves a query with other partitions or another provider, after an approval",
         "savepoint",
-        lambda _, form: shape_shown(settings_of(reading, form["query"]), form),
+        shape_shown,
         reshape_form(),
-        lambda _, form, __: reshaped(settings_of(reading, form["query"]), form),
+        lambda settings, form, _: reshaped(settings, form),
     )
 
 
 def _recovery_dag(reading: QueriesReading, recovery: _Recovery) -> DAG:
-    params = {"query": _choice(reading), **recovery.fields}
-    with _dag(recovery.dag, recovery.about, params) as dag:
-        _recovery_tasks(reading, params, recovery)
+    with _dag(reading, recovery.dag, recovery.about, recovery.fields) as dag:
+        working = partial(_working, reading, recovery.fields, recovery.verb)
+
+        @our_task("plan", "Plans, and shows each step with its reason.", pool=names.POOL)
+        def plan() -> dict[str, Any]:
+            with working("plan") as (settings, form, _):
+                shown = recovery.planner(settings, form)
+                _log.info(shown.log)
+                _pass_on(shown)
+                if shown.document is None:
+                    if shown.failure:
+                        fail(shown.failure)
+                    skipped = ["approve", "apply"]
+                    raise DownstreamTasksSkipped(tasks=skipped)  # type: ignore[no-untyped-call]
+            return shown.document
+
+        approve: Any = ApprovalOperator(
+            task_id="approve",
+            subject=(
+                f"{{{{ params.query }}}}: {{{{ ti.xcom_pull(task_ids='plan', key='{_SUBJECT}') "
+                "or dag.dag_id }}. Stop the query before you approve."
+            ),
+            body=f"{{{{ ti.xcom_pull(task_ids='plan', key='{_SHOWN}') }}}}",
+            doc_md="Waits for an answer; if rejected, nothing is done.",
+        )
+
+        @our_task("apply", "Carries out the shown plan, or nothing at all.", pool=names.POOL)
+        def apply(document: dict[str, Any]) -> dict[str, Any]:
+            with working("apply") as (settings, form, progress):
+                done = recovery.applier(settings, form, document)
+                progress.add(**done.figures)
+                _log.info(done.log)
+                if done.failure:
+                    fail(done.failure)
+            return done.json
+
+        planned: Any = plan()
+        applied: Any = apply(planned)
+        planned >> approve >> applied
+        add_links(planned, approve, applied)
     return dag
-
-
-def _recovery_tasks(
-    reading: QueriesReading, params: Mapping[str, Param], recovery: _Recovery
-) -> None:
-    @our_task("plan", "Plans, and shows each step with its reason.", pool=names.POOL)
-    def plan() -> dict[str, Any]:
-        with _working(reading, params, recovery.verb, "plan") as (chosen, storage, _):
-            shown = recovery.planner(storage, chosen)
-            _log.info(shown.log)
-            _pass_on(shown)
-            if shown.document is None:
-                if shown.failure:
-                    fail(shown.failure)
-                skipped = ["approve", "apply"]
-                raise DownstreamTasksSkipped(tasks=skipped)  # type: ignore[no-untyped-call]
-        return shown.document
-
-    approve: Any = ApprovalOperator(
-        task_id="approve",
-        subject=(
-            f"{{{{ params.query }}}}: {{{{ ti.xcom_pull(task_ids='plan', key='{_SUBJECT}') "
-            "or dag.dag_id }}. Stop the query before you approve."
-        ),
-        body=f"{{{{ ti.xcom_pull(task_ids='plan', key='{_SHOWN}') }}}}",
-        doc_md="Waits for an answer; if rejected, nothing is done.",
-    )
-
-    @our_task("apply", "Carries out the shown plan, or nothing at all.", pool=names.POOL)
-    def apply(document: dict[str, Any]) -> dict[str, Any]:
-        with _working(reading, params, recovery.verb, "apply") as (chosen, storage, progress):
-            done = recovery.applier(storage, chosen, document)
-            progress.add(**done.figures)
-            _log.info(done.log)
-            if done.failure:
-                fail(done.failure)
-        return done.json
-
-    planned: Any = plan()
-    applied: Any = apply(planned)
-    planned >> approve >> applied
-    add_links(planned, approve, applied)
 
 
 def _pass_on(shown: Shown) -> None:
@@ -209,7 +210,8 @@ def _pass_on(shown: Shown) -> None:
     context["ti"].xcom_push(_SUBJECT, shown.subject)
 
 
-def _dag(name: str, about: str, params: Mapping[str, Param]) -> DAG:
+def _dag(reading: QueriesReading, name: str, about: str, fields: Mapping[str, Param]) -> DAG:
+    text, queries = "The name of the query in the queries file.", sorted(reading.queries)
     return DAG(
         dag_id=name,
         description=about,
@@ -217,7 +219,7 @@ def _dag(name: str, about: str, params: Mapping[str, Param]) -> DAG:
         schedule=None,
         start_date=START,
         catchup=False,
-        params=dict(params),
+        params={"query": required("string", "Query", text, enum=queries), **fields},
         # A new one would keep every run queued; without a schedule it runs only when asked to.
         is_paused_upon_creation=False,
         tags=["statemaint", "statemaint-manual"],
@@ -225,23 +227,18 @@ def _dag(name: str, about: str, params: Mapping[str, Param]) -> DAG:
     )
 
 
-def _choice(reading: QueriesReading) -> Param:
-    text = "The name of the query in the queries file."
-    return required("string", "Query", text, enum=sorted(reading.queries))
-
-
 @contextmanager
 def _working(
-    reading: QueriesReading, params: Mapping[str, Param], verb: str, part: str | None = None
-) -> Iterator[tuple[dict[str, Any], Storage, "Progress"]]:
+    reading: QueriesReading, fields: Iterable[str], verb: str, part: str | None = None
+) -> Iterator[tuple[QuerySettings, dict[str, Any], "Progress"]]:
     """Begins a task on the query of the run's form, and reports its progress.
 
     Our errors become its failure, which is not tried again.
     """
-    form = form_values(tuple(params))
+    form = form_values(("query", *fields))
     settings = settings_of(reading, form["query"])
     with reporting(settings, part, verb=verb, first=part == "plan") as progress:
         try:
-            yield form, settings.open(), progress
+            yield settings, form, progress
         except StatemaintError as error:
             raise AirflowFailException(Failure.of(error).reason) from None

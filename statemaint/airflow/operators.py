@@ -188,7 +188,7 @@ class VerifyCheckpointOperator(CheckpointOperator):
         with reporting(self.settings(), 0, verb="verify") as progress:
             result = verified(self.storage(), deep=self.deep, sample=self.sample)
             progress.failed = result.failure is not None
-        self.log.info(result.line)
+        self.log.info(result.log)
         return self.tell(context, result.json, result.failure if self.fail_on_damage else None)
 
 

@@ -42,7 +42,6 @@ from statemaint.report.facts import planned_units, restart_facts
 from statemaint.report.record import LastRun, code_of, with_emptied
 from statemaint.report.run import Emptied
 from statemaint.report.task import (
-    MOST_FINDINGS,
     BundleReport,
     Failure,
     PlanSummary,
@@ -343,8 +342,7 @@ def _report(settings: QuerySettings, results: TaskResults, emptied: Emptied) -> 
         "halted": sum(report.halted for report in reports),
         "withheld": list(map(str, together(waits))),
         "findings": sorted({finding["code"] for finding in findings}),
-        "broken": [finding for finding in findings if finding["damage"]][:MOST_FINDINGS],
-        "todo": texts.steps(findings, settings.checkpoint),
+        **texts.advice(findings, settings.checkpoint),
     }
 
 

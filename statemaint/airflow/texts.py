@@ -11,7 +11,7 @@ from statemaint.plan.withheld import by_reason
 from statemaint.report.outcome import Attested, Deleted, SnapshotWritten, StoreOutcome, StoreReport
 from statemaint.report.run import Report
 from statemaint.report.summary import groups, sentence, steps_of
-from statemaint.report.task import BundleReport
+from statemaint.report.task import MOST_FINDINGS, BundleReport
 from statemaint.wording import command, counted
 
 # A partition without maintenance for a year has about nine thousand deltas.
@@ -146,8 +146,8 @@ def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join((name, *numbers, last.strip()))
 
 
-def steps(findings: Sequence[Json], checkpoint: str) -> list[Json]:
-    """Returns the steps for findings: for each code its runbook entry and the exact command."""
+def advice(findings: Sequence[Json], checkpoint: str) -> Json:
+    """Returns what is broken, and what to do: for each code its runbook entry and the command."""
     by_code: dict[str, Json] = {}
     for finding in findings:
         code = finding["code"]
@@ -158,7 +158,8 @@ def steps(findings: Sequence[Json], checkpoint: str) -> list[Json]:
             facts = {"code": code, "detail": finding["detail"]}
             place = f"{_RUNBOOK}#{code.lower()}"
             by_code.setdefault(code, {**facts, "runbook": place, "command": step})
-    return list(by_code.values())
+    broken = [finding for finding in findings if finding["damage"]]
+    return {"broken": broken[:MOST_FINDINGS], "todo": list(by_code.values())}
 
 
 def is_damaged(broken: Iterable[Json]) -> bool:
