@@ -38,10 +38,9 @@ from statemaint.airflow.names import (
     together_id,
 )
 from statemaint.airflow.publish import with_metrics
-from statemaint.airflow.run_tasks import Terms, run_tasks
+from statemaint.airflow.run_tasks import Terms, run_tasks, together_tasks
 from statemaint.airflow.savepoints import savepoint_tasks
 from statemaint.airflow.settings import QuerySettings, query_settings
-from statemaint.airflow.together import together_tasks
 from statemaint.queries.checks import must_be_open
 from statemaint.queries.merged import groups
 from statemaint.queries.models import Query, SavepointSettings

@@ -105,16 +105,22 @@ def _failures(reports: Iterable[BundleReport]) -> Iterator[Failure]:
 
 
 def start_spark(
-    settings: QuerySettings, arguments: Sequence[str], *, on_kill: OnKill
+    settings: QuerySettings, arguments: Sequence[str], *, on_kill: OnKill, name: str = ""
 ) -> str | None:
     """Runs Spark's program to its end, with its output in the task's log; returns why it failed.
 
-    Raises:
-        ConfigError: when Spark cannot be started with these settings.
+    A program of several queries has a name of its own.
     """
-    if settings.spark.connection:
-        return _submitted(settings, arguments, on_kill)
-    return _beside(settings.spark, arguments, on_kill)
+    if not settings.spark.connection:
+        return _beside(settings.spark, arguments, on_kill)
+    hook = _hook(settings.spark, arguments, name or settings.query)
+    on_kill(hook.on_kill)
+    program = find_spec(f"{_MODULE}.__main__")
+    try:
+        hook.submit(settings.spark.application or (program and program.origin) or _MODULE)
+    except AirflowException as error:
+        return f"spark-submit: {error}"
+    return None
 
 
 def _beside(spark: SparkSettings, arguments: Sequence[str], on_kill: OnKill) -> str | None:
@@ -165,18 +171,7 @@ def _end(child: subprocess.Popen[str]) -> None:
         os.killpg(child.pid, signal.SIGKILL)
 
 
-def _submitted(settings: QuerySettings, arguments: Sequence[str], on_kill: OnKill) -> str | None:
-    spark, program = settings.spark, find_spec(f"{_MODULE}.__main__")
-    hook = _hook(settings, arguments)
-    on_kill(hook.on_kill)
-    try:
-        hook.submit(spark.application or (program and program.origin) or _MODULE)
-    except AirflowException as error:
-        return f"spark-submit: {error}"
-    return None
-
-
-def _hook(settings: QuerySettings, arguments: Sequence[str]) -> Any:
+def _hook(spark: SparkSettings, arguments: Sequence[str], name: str) -> Any:
     try:
         from airflow.providers.apache.spark.hooks.spark_submit import (  # noqa: PLC0415 -- an extra
             SparkSubmitHook,
@@ -186,12 +181,11 @@ def _hook(settings: QuerySettings, arguments: Sequence[str]) -> Any:
             f"spark.connection is for Airflow's Spark provider package; pip install {_PROVIDER}, "
             "or set spark.master instead"
         ) from None
-    spark = settings.spark
     ours = {
         "conn_id": spark.connection,
         "conf": dict(spark.conf),
         "application_args": list(arguments),
-        "name": f"statemaint {settings.query}",
+        "name": f"statemaint {name}",
     }
     if twice := sorted(set(ours) & set(spark.submit)):
         raise ConfigError(f"spark.submit: {', '.join(twice)} cannot be set there")

@@ -151,7 +151,7 @@ class MaintainCheckpointOperator(CheckpointOperator):
         dag_run, ti = context["dag_run"], context["ti"]
         task = f"{ti.task_id}.{ti.map_index}" if ti.map_index >= 0 else str(ti.task_id)
         run = run_name(dag_run.dag_id, task, dag_run.run_id)
-        holder = holder_of(f"{dag_run.dag_id}.{task}")
+        holder = holder_of(dag_run.dag_id, task)
         with reporting(settings, 0) as progress:
             done = maintain_query(settings, options, holder, run=run, on_outcome=progress.changes())
             progress.failed = done.failure is not None
