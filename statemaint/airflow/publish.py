@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from airflow.configuration import conf
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import (
     AirflowRescheduleException,
@@ -18,15 +17,13 @@ from airflow.sdk.exceptions import (
 )
 
 from statemaint.airflow.connections import stored_connection
-from statemaint.airflow.names import dag_id, together_id
 from statemaint.airflow.settings import QuerySettings
 from statemaint.errors import StatemaintError
 from statemaint.maintain.bundles import MOST_TASKS
 from statemaint.maintain.record import may_record, read_record, with_run, write_record
 from statemaint.maintain.trend import note_in_trend
-from statemaint.metrics.options import GatewayAuth, Named, namespace_of, origins_of
+from statemaint.metrics.options import Named, namespace_of
 from statemaint.queries.checks import expected_interval
-from statemaint.queries.reading import QueriesReading
 from statemaint.report.record import LastRun, LastSavepoint, Record, with_loss
 from statemaint.storage import Storage, storage_of
 
@@ -134,31 +131,6 @@ def named(settings: QuerySettings) -> Named:
         version=__version__,
         namespace=namespace_of(os.environ),
         storage=storage_of(settings.checkpoint),
-    )
-
-
-def with_metrics(settings: QuerySettings, reading: QueriesReading) -> QuerySettings:
-    """Returns the settings of a query with what its file says of its metrics."""
-    name = settings.query
-    known, detailed = reading.names_for_pruning(name)
-    auth, query = reading.settings_of(name).pushgateway_auth, reading.queries[name]
-    address = conf.get("api", "base_url", fallback="")
-    origin, digest = origins_of(os.environ, address, reading.path)
-    return replace(
-        settings,
-        named=replace(
-            settings.named,
-            dag=together_id(query.together) if query.together else dag_id(name),
-            origin=origin,
-            former=digest,
-            routing=reading.routing_of(name),
-        ),
-        targets=replace(
-            settings.targets,
-            auth=GatewayAuth(**auth.model_dump()) if auth else GatewayAuth(),
-            known=known,
-            detailed=detailed,
-        ),
     )
 
 

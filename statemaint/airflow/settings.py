@@ -89,10 +89,10 @@ def query_settings(
     name: str,
     query: Query,
     policy: Policy,
+    targets: Targets,
     *,
-    gateway: str | None = None,
-    textfile: str | None = None,
-    plans: str | None = None,
+    plans: str | None,
+    **metrics: Any,
 ) -> QuerySettings:
     """Returns the settings of a query; its plans are by default in Airflow's folder of logs."""
     logs = Path(conf.get_mandatory_value("logging", "base_log_folder"))
@@ -102,16 +102,17 @@ def query_settings(
         policy=policy,
         connection=query.connection,
         max_tasks=query.max_tasks,
-        engine=query.engine,
-        spark=query.spark or SparkSettings(),
         plans=Path(plans) if plans else logs / "statemaint_plans",
         schedule=query.schedule,
         named=Named(
             name,
             savepoint_interval=query.savepoint_interval,
             every_unit=query.detail == "partition",
+            **metrics,
         ),
-        targets=Targets(gateway, textfile=Path(textfile) if textfile else None),
+        targets=targets,
+        engine=query.engine,
+        spark=query.spark or SparkSettings(),
     )
 
 
@@ -130,14 +131,11 @@ def given_settings(
     """
     name, query = given_query(name, checkpoint, keys)
     gateway = os.environ.get(GATEWAY_VARIABLE) or pushgateway
-    return query, query_settings(
-        name,
-        query,
-        query.policy.on_top_of(PRESETS["safe"]),
-        gateway=must_be_open(gateway) if gateway else None,
-        textfile=textfile,
-        plans=plans,
+    targets = Targets(
+        must_be_open(gateway) if gateway else None, textfile=Path(textfile) if textfile else None
     )
+    policy = query.policy.on_top_of(PRESETS["safe"])
+    return query, query_settings(name, query, policy, targets, plans=plans)
 
 
 def given_query(name: str | None, checkpoint: str, keys: Mapping[str, Any]) -> tuple[str, Query]:
