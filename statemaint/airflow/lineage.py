@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-_S3 = ("s3a", "s3n")
+from statemaint.queries.checks import BUCKETS
+
 # Of a run of maintenance, of a gate that repaired, of a repair or a rollback.
 _WRITES = ("maintained", "repaired", "removed", "written")
 # The fields of the run facet, and of a run's report.
@@ -17,7 +18,6 @@ _COUNTS = {
     "filesDeleted": "files",
     "bytesDeleted": "bytes",
 }
-_FACET = "statemaint"
 
 
 class TracedOperator:
@@ -49,15 +49,14 @@ class TracedOperator:
         return OperatorLineage(
             inputs=[facet.InputDataset(*dataset_name(report["checkpoint"])) for report in reports],
             outputs=outputs,
-            run_facets={_FACET: run} if reports else {},
+            run_facets={"statemaint": run} if reports else {},
         )
 
 
 def reports_of(result: object) -> list[Mapping[str, Any]]:
     """Returns the reports in a task's result: one, or one for each query by its name."""
-    if not isinstance(result, Mapping):
-        return []
-    reports = [result] if "checkpoint" in result else result.values()
+    results = result if isinstance(result, Mapping) else {}
+    reports = [results] if "checkpoint" in results else results.values()
     return [each for each in reports if isinstance(each, Mapping) and "checkpoint" in each]
 
 
@@ -74,7 +73,7 @@ def dataset_name(address: str) -> tuple[str, str]:
     host, _, path = rest.partition("/")
     if not remote or scheme == "file":
         return "file", f"/{path}" if remote else address
-    namespace = f"{'s3' if scheme in _S3 else scheme}://{host}"
+    namespace = f"{'s3' if scheme in BUCKETS else scheme}://{host}"
     return namespace, f"/{path}" if scheme == "hdfs" else path or "/"
 
 

@@ -31,7 +31,6 @@ from statemaint.report.task import BundleReport, Failure, named
 
 _log = logging.getLogger(__name__)
 _MODULE = "statemaint.spark"
-_LOCAL = "local[*]"
 PATIENCE = 3.0
 """The seconds that Spark has to end after a request to end. Airflow kills the task after five."""
 _POLL_SECONDS = 0.05
@@ -79,20 +78,18 @@ def _done(settings: QuerySettings, order: WorkOrder, attempt: int, wrong: str | 
         reports = read_reports(settings.open(), order, attempt)
     except StatemaintError as error:
         return [], Failure.of(error)
-    _log.info(
-        "%s\n%s", settings.query, texts.table([report for report in reports if report.inspected])
-    )
+    inspected = [report for report in reports if report.inspected]
+    _log.info("%s\n%s", settings.query, texts.table(inspected))
     labels = {report.label for report in reports}
     silent = [bundle.label for bundle in order.bundles if bundle.label not in labels]
-    return reports, Failure.of_all([*_silence(silent, wrong), *_failures(reports)])
-
-
-def _silence(silent: Sequence[str], wrong: str | None) -> Iterator[Failure]:
+    failures = [*_failures(reports)]
     if silent:
         why = wrong or "Spark's program ended"
-        yield Failure(f"SPARK: {why}, and these have no outcome: {named(silent)}", retry=True)
+        reason = f"SPARK: {why}, and these have no outcome: {named(silent)}"
+        failures.insert(0, Failure(reason, retry=True))
     elif wrong:
         _log.warning("%s, after every partition had its outcome", wrong)
+    return reports, Failure.of_all(failures)
 
 
 def _failures(reports: Iterable[BundleReport]) -> Iterator[Failure]:
@@ -124,7 +121,7 @@ def start_spark(
 
 
 def _beside(spark: SparkSettings, arguments: Sequence[str], on_kill: OnKill) -> str | None:
-    command = [sys.executable, "-m", _MODULE, *arguments, "--master", spark.master or _LOCAL]
+    command = [sys.executable, "-m", _MODULE, *arguments, "--master", spark.master or "local[*]"]
     _log.info("running %s", shlex.join(command))
     pairs = [part for name, value in spark.conf.items() for part in ("--conf", f"{name}={value}")]
     conf = {"PYSPARK_SUBMIT_ARGS": shlex.join([*pairs, "pyspark-shell"])} if pairs else {}

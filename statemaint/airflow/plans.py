@@ -6,12 +6,13 @@ describes it. Of a plan that is too large it has the counts, the largest files a
 
 import json
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import quote
 
 from airflow.configuration import conf
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
+from statemaint.airflow.figures import Kept
 from statemaint.airflow.texts import as_csv
 from statemaint.plan.actions import Plan
 from statemaint.plan.recovery.recovery_plan import RecoveryPlan, UndoPlan
@@ -23,7 +24,7 @@ MOST_BYTES = 2_000_000
 _MOST_GROUPS = 500
 
 
-class KeptPlan(BaseModel):
+class KeptPlan(Kept, strict=False):
     """A plan of one query, in the XCom `statemaint_plan`.
 
     Attributes:
@@ -34,9 +35,6 @@ class KeptPlan(BaseModel):
         largest: the largest files that go or come back.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    v: Literal[1] = 1
     verb: str
     query: str
     checkpoint: str
@@ -74,12 +72,7 @@ def kept_plan(query: str, plan: Plan | RecoveryPlan | UndoPlan) -> dict[str, Any
     ).model_dump(mode="json")
 
 
-def read_plan(xcom: object) -> KeptPlan | None:
-    """Returns the plan of an XCom; `None` if this build cannot read it."""
-    try:
-        return KeptPlan.model_validate(xcom)
-    except ValidationError:
-        return None
+read_plan = KeptPlan.read
 
 
 def plan_address(dag: str, run: str, query: str = "") -> str:
@@ -107,11 +100,6 @@ def plan_csv(plan: KeptPlan) -> str:
 
 def plan_json(plan: KeptPlan) -> dict[str, Any]:
     """Returns a plan with names for the fields of its steps and counts."""
-    lists: dict[str, list[Any]] = {
-        "counts": plan.counts,
-        "largest": plan.largest,
-        "actions": plan.actions,
-    }
-    return plan.model_dump(exclude={*lists}) | {
-        name: [part._asdict() for part in parts] for name, parts in lists.items()
-    }
+    names = ("counts", "largest", "actions")
+    lists = {name: [part._asdict() for part in getattr(plan, name)] for name in names}
+    return plan.model_dump(exclude={*names}) | lists

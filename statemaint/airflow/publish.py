@@ -61,16 +61,14 @@ def all_reporting(
     part = max(ti.map_index or 0, 0) if part is None else part
 
     def task(settings: QuerySettings) -> tasks.Task:
-        others = (
-            (*range(max(settings.max_tasks or 0, MOST_TASKS)), "apply", "report") if first else ()
-        )
+        others = (*range(max(settings.max_tasks or 0, MOST_TASKS)), "apply", "report")
         return tasks.Task(
             of=named(settings),
             name=f"{verb}-{part}",
             targets=settings.targets,
             credentials=credentials(settings),
             retries=ti.try_number - 1,
-            earlier=[f"{verb}-{other}" for other in others],
+            earlier=[f"{verb}-{other}" for other in others] if first else (),
         )
 
     endings = {
@@ -109,10 +107,8 @@ def _published(settings: QuerySettings, record: Record) -> bool:
 def publish_held(settings: QuerySettings) -> None:
     from statemaint.metrics.publish import publish_waiting  # noqa: PLC0415 -- as above
 
-    where = settings.targets
-    if where.gateway or where.textfile:
-        word = credentials(settings)
-        publish_waiting(named(settings), time.time(), where, credentials=word)
+    key = credentials(settings)
+    publish_waiting(named(settings), time.time(), settings.targets, credentials=key)
 
 
 def publish_savepoint(settings: QuerySettings, newest: LastSavepoint) -> None:

@@ -5,7 +5,6 @@ which does not run after a savepoint that failed.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from functools import partial
@@ -66,13 +65,18 @@ def savepoint_tasks(settings: QuerySettings, where: SavepointSettings, waits: ti
         since = repeated.timestamp() - _SKEW if repeated else None
         with reporting(settings, 0, verb="savepoint") as progress, ends():
             report, newest = saved(settings, where, options, since=since)
-            _log.info(_line(report))
+            batch, dest, stores = report.note.batch, report.dest, counted(report.stores, "store")
             if options.dry_run:
+                would = f"DRY RUN: would save batch {batch} to {dest}"
+                _log.info("%s: %s, %s", would, stores, size(report.read))
                 raise DownstreamTasksSkipped(tasks=["expire"])  # type: ignore[no-untyped-call]
+            _log.info(
+                "batch %s is saved: %s has %s in %s", batch, dest, stores, size(report.written)
+            )
             progress.add(snapshots_written=report.stores, bytes_written=report.written)
         if newest:
             ti.xcom_push(SAVED, asdict(newest))
-        made = {"savepoint": report.dest, "batch": report.note.batch, "bytes": report.written}
+        made = {"savepoint": dest, "batch": batch, "bytes": report.written}
         return {"checkpoint": settings.checkpoint, **made}
 
     @our_task("expire", "Lists the savepoints, and deletes those that no rule keeps.")
@@ -110,9 +114,11 @@ def saved(
     dest = options.to and absolute_address(options.to)
     if batch is None and not dest:
         batches = committed_batches(source)
-        begun = () if since is None else _begun(_listed(settings, where, opened, source), since)
-        resumed = (begun_batch for begun_batch in begun if begun_batch in batches)
-        batch = max(resumed, default=max(batches, default=0))
+        listed = () if since is None else _listed(settings, where, opened, source)
+        unfinished = (each for each in listed if each.state is SavepointState.UNFINISHED)
+        notes = [each.note for each in unfinished if each.note]
+        begun = {note.batch for note in notes if since and note.begun >= since}
+        batch = max(begun & {*batches}, default=max(batches, default=0))
     report = savepoint(
         source,
         opened(dest or where.address(settings.query, batch or 0)),
@@ -140,19 +146,6 @@ def _listed(
     settings: QuerySettings, where: SavepointSettings, opened: Opener, source: Storage
 ) -> tuple[Savepoint, ...]:
     return list_savepoints(where.folder(settings.query), source=source.root, opened=opened)
-
-
-def _begun(savepoints: Sequence[Savepoint], since: float) -> Iterator[int]:
-    for each in savepoints:
-        if each.state is SavepointState.UNFINISHED and each.note and each.note.begun >= since:
-            yield each.note.batch
-
-
-def _line(report: SavepointReport) -> str:
-    batch, stores = report.note.batch, counted(report.stores, "store")
-    if report.dry_run:
-        return f"DRY RUN: would save batch {batch} to {report.dest}: {stores}, {size(report.read)}"
-    return f"batch {batch} is saved: {report.dest} has {stores} in {size(report.written)}"
 
 
 def _fate(found: Savepoint) -> str:

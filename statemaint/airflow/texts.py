@@ -30,7 +30,7 @@ _COLUMNS = (
 )
 
 # Airflow's notes hold a thousand characters.
-_MOST_CHARACTERS = 1000
+_MOST_NOTE = 1000
 # A spreadsheet runs a cell that begins with one of these.
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 _RUNBOOK = "docs/runbook.md"
@@ -38,7 +38,6 @@ _RUNBOOK = "docs/runbook.md"
 # Another build may have found what this one has no code for.
 _PASSING = frozenset(code for code in FindingCode if code.about.passes)
 _ADVISED = frozenset(code for code in FindingCode if code.about.advised)
-_DONE = ("snapshots", "files", "bytes")
 
 Json = dict[str, Any]
 
@@ -97,11 +96,10 @@ def store_lines(report: Report) -> Iterator[str]:
 
 def _done(store: StoreReport, gone: str) -> Iterator[str]:
     written = [done for done in store.outcomes if isinstance(done, SnapshotWritten)]
-    verified = [done.action.version for done in store.outcomes if isinstance(done, Attested)]
+    verified = [done for done in store.outcomes if isinstance(done, Attested)]
     deleted = [done.action.entry.size for done in store.outcomes if isinstance(done, Deleted)]
     if written:
-        total = size(sum(snapshot.bytes for snapshot in written))
-        yield f"{_snapshots(snapshot.action.version for snapshot in written)} written ({total})"
+        yield f"{_snapshots(written)} written ({size(sum(done.bytes for done in written))})"
     if verified:
         yield f"{_snapshots(verified)} verified"
     if deleted:
@@ -110,8 +108,8 @@ def _done(store: StoreReport, gone: str) -> Iterator[str]:
         yield store.state.value
 
 
-def _snapshots(versions: Iterable[int]) -> str:
-    listed = list(map(str, sorted(versions)))
+def _snapshots(outcomes: Iterable[SnapshotWritten | Attested]) -> str:
+    listed = list(map(str, sorted(done.action.version for done in outcomes)))
     return f"{'snapshots' if listed[1:] else 'snapshot'} {' and '.join(listed)}"
 
 
@@ -119,8 +117,9 @@ def table(reports: Sequence[BundleReport]) -> str:
     rows = [_row(report.label, [report]) for report in reports]
     total = [_row("all", reports)] if len(rows) != 1 else []
     lines = [_COLUMNS, *rows, *total]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(_COLUMNS))]
-    return "\n".join(_aligned(line, widths) for line in lines)
+    first, *others = (max(map(len, column)) for column in zip(*lines, strict=True))
+    layout = "  ".join((f"{{:<{first}}}", *(f"{{:>{width}}}" for width in others[:-1]), "{}"))
+    return "\n".join(layout.format(*line) for line in lines)
 
 
 def _row(label: str, reports: Sequence[BundleReport]) -> tuple[str, ...]:
@@ -136,14 +135,6 @@ def _row(label: str, reports: Sequence[BundleReport]) -> tuple[str, ...]:
         size(total("bytes")),
         ", ".join(codes) or "-",
     )
-
-
-def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
-    name, *numbers, last = (
-        cell.ljust(width) if column == 0 else cell.rjust(width)
-        for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-    )
-    return "  ".join((name, *numbers, last.strip()))
 
 
 def advice(findings: Sequence[Json], checkpoint: str) -> Json:
@@ -181,11 +172,9 @@ def note(extra: Mapping[str, Any]) -> str:
         lines.append(f"Nothing was maintained: {extra['failure']}")
     else:
         lines.append(_counted(extra, would=False))
-    if emptied := extra.get("trash_files_deleted"):
-        bytes_deleted = size(extra["trash_bytes_deleted"])
-        lines.append(
-            f"{counted(emptied, 'expired file')} deleted from the trash ({bytes_deleted})."
-        )
+    if emptied := extra["trash_files_deleted"]:
+        expired, freed = counted(emptied, "expired file"), size(extra["trash_bytes_deleted"])
+        lines.append(f"{expired} deleted from the trash ({freed}).")
     lines += _withheld(extra)
     if extra["without_report"]:
         silent = counted(extra["without_report"], "task")
@@ -197,27 +186,27 @@ def note(extra: Mapping[str, Any]) -> str:
 
 def note_of_queries(reports: Mapping[str, Json]) -> str:
     failed = {name: report for name, report in reports.items() if not report["success"]}
-    sums = {key: sum(report.get(key, 0) for report in reports.values()) for key in _DONE}
+    snapshots, files, freed = (
+        sum(report.get(key, 0) for report in reports.values())
+        for key in ("snapshots", "files", "bytes")
+    )
     done = (
         f"{counted(len(reports), 'query', 'queries')}, {len(failed)} failed: "
-        f"{counted(sums['snapshots'], 'snapshot')} written, "
-        f"{counted(sums['files'], 'file')} deleted ({size(sums['bytes'])})."
+        f"{counted(snapshots, 'snapshot')} written, "
+        f"{counted(files, 'file')} deleted ({size(freed)})."
     )
     why = {name: " ".join(report["note"].split()) for name, report in failed.items()}
     return cut([done, *(f"{name}: {note}" for name, note in why.items())])
 
 
 def _scope(extra: Mapping[str, Any]) -> list[str]:
-    scope = extra.get("scope")
-    return [f"Only {scope}, as set in the form."] if scope else []
+    return [f"Only {extra['scope']}, as set in the form."] if extra["scope"] else []
 
 
 def _counted(counts: Mapping[str, Any], *, would: bool) -> str:
-    verb = "would be " if would else ""
     if not (counts["snapshots"] or counts["files"]):
-        return (
-            "Nothing would be written or deleted." if would else "Nothing was written or deleted."
-        )
+        return f"Nothing {'would be' if would else 'was'} written or deleted."
+    verb = "would be " if would else ""
     return (
         f"{counted(counts['snapshots'], 'snapshot')} {verb}written, "
         f"{counted(counts['files'], 'file')} {verb}deleted "
@@ -226,7 +215,7 @@ def _counted(counts: Mapping[str, Any], *, would: bool) -> str:
 
 
 def _withheld(counts: Mapping[str, Any]) -> list[str]:
-    return [f"{waiting}." for waiting in counts.get("withheld", ())]
+    return [f"{waiting}." for waiting in counts["withheld"]]
 
 
 def _broken(findings: Iterable[Json]) -> list[str]:
@@ -236,9 +225,7 @@ def _broken(findings: Iterable[Json]) -> list[str]:
 
 def cut(lines: Sequence[str]) -> str:
     text = "\n\n".join(lines)
-    if len(text) <= _MOST_CHARACTERS:
-        return text
-    return text[: _MOST_CHARACTERS - 4].rstrip() + " ..."
+    return text if len(text) <= _MOST_NOTE else f"{text[: _MOST_NOTE - 4].rstrip()} ..."
 
 
 def as_csv(rows: Iterable[Iterable[object]]) -> str:
