@@ -46,12 +46,6 @@ class WaitingOperator:
     since: datetime | None = None
     looks = 0
 
-    @property
-    def defers(self) -> bool:
-        if self.deferrable is None:
-            return conf.getboolean("operators", "default_deferrable", fallback=False)
-        return self.deferrable
-
     def look_again(self, context: Any, event: Mapping[str, int], *, since: str) -> Any:
         """Goes on after the triggerer's wait."""
         self.since, self.looks = datetime.fromisoformat(since), event["looks"]
@@ -82,7 +76,8 @@ def wait(held: str, most: timedelta, *, checkpoint: str, connection: str | None)
     first = task.since or context["ti"].get_first_reschedule_date(context) or now
     if now - first > most:
         raise AirflowFailException(f"{held}; gave up after {most}")
-    if task.defers:
+    usual = conf.getboolean("operators", "default_deferrable", fallback=False)
+    if usual if task.deferrable is None else task.deferrable:
         end, since = first + most, {"since": first.isoformat()}
         trigger = LeaseTrigger(checkpoint, connection, until=end.timestamp(), looks=task.looks)
         _log.info("%s; the triggerer looks at it until %s", held, f"{end:%F %T} UTC")

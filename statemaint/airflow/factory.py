@@ -218,7 +218,6 @@ def _together(reading: QueriesReading, shared: str, names: Sequence[str]) -> Mad
 
 
 def dag_arguments(query: Query, settings: QuerySettings) -> dict[str, Any]:
-    """Returns the arguments of the DAG that maintains a query, except its id."""
     return {
         "description": f"Maintains the state of {settings.query}",
         "doc_md": document(query, settings),
@@ -247,7 +246,6 @@ def _schedule(query: Query) -> Any:
 
 
 def task_arguments(query: Query) -> dict[str, Any]:
-    """Returns the arguments of every task of a query."""
     if query.executor:
         ExecutorLoader.lookup_executor_name_by_str(query.executor)  # raises if there is none
     chosen = {"owner": query.owner, "queue": query.queue, "executor": query.executor}

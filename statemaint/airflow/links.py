@@ -12,11 +12,7 @@ from statemaint.airflow.names import page_address
 
 @attrs.define
 class StateLink(BaseOperatorLink):
-    """The link to the page of the task's query; of a task of several, to all of them.
-
-    Attributes:
-        query: the query; by default that of the operator, or of the run's form.
-    """
+    """The link to the page of a query, by default that of the task; of several, to all of them."""
 
     query: str = ""
     name = "State of the query"

@@ -50,11 +50,7 @@ _SHOWN, _SUBJECT = "shown", "subject"
 
 
 def manual_dags(path: str | Path) -> dict[str, DAG]:
-    """Returns the DAGs, by their ids; none if the file has no valid query. Never raises.
-
-    Args:
-        path: the queries file. The DAGs of `build_dags` show its mistakes.
-    """
+    """Returns the DAGs, by their ids; none if the file has no valid query. Never raises."""
     reading = queries_reader(path).read()
     if not reading.queries:
         return {}

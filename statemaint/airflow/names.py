@@ -27,9 +27,7 @@ PAGE_ROUTE = "statemaint-queries"
 NOTE, SAVED, COSTS = "note", "saved", "costs"
 # What the note on a run begins with that acknowledges the state of its queries.
 ACKNOWLEDGED = "ack until "
-_PREFIX = "statemaint__"
-_SAVEPOINT = "statemaint_savepoint__"
-_TOGETHER = "statemaint_together_"
+_PREFIX, _TOGETHER = "statemaint__", "statemaint_together_"
 _MOST = 250
 # A run's name in the ledger becomes a file's, which has at most 255 bytes.
 _MOST_OF_A_RUN = 180
@@ -44,7 +42,7 @@ def dag_id(query: str) -> str:
 
 
 def savepoint_id(query: str) -> str:
-    return _SAVEPOINT + query
+    return f"statemaint_savepoint__{query}"
 
 
 def broken_dag_id(entry: str) -> str:

@@ -223,24 +223,19 @@ class CheckpointHealthyOperator(CheckpointOperator):
     def work(self, context: Mapping[str, Any]) -> dict[str, Any]:
         storage = self.storage()
         try:
-            health = self._examined(storage)
+            health = health_of(storage, deep=self.deep, spark=self.spark_version)
+            if health.reason and self.repair:
+                self.log.warning("%s; repairing it first", health.reason)
+                health = repaired_health(storage, deep=self.deep, spark=self.spark_version)
         except NotACheckpointError:
             if self.allow_missing and not any(storage.list("")):
-                self.log.info(
-                    "%s: there is nothing yet; the query starts from scratch", self.checkpoint
-                )
+                nothing = "%s: there is nothing yet; the query starts from scratch"
+                self.log.info(nothing, self.checkpoint)
                 return {"checkpoint": self.checkpoint, "healthy": True, "broken": []}
             raise
         self._log(health)
         failure = Failure(health.reason) if health.reason else None
         return self.tell(context, health.to_json(), failure)
-
-    def _examined(self, storage: Storage) -> Health:
-        health = health_of(storage, deep=self.deep, spark=self.spark_version)
-        if health.reason is None or not self.repair:
-            return health
-        self.log.warning("%s; repairing it first", health.reason)
-        return repaired_health(storage, deep=self.deep, spark=self.spark_version)
 
     def _log(self, health: Health) -> None:
         for finding in health.findings:

@@ -29,10 +29,8 @@ class KeptPlan(Kept, strict=False):
 
     Attributes:
         verb: `maintain`, `repair`, `rollback` or `undo`.
-        steps: the number of all steps.
         actions: the steps; only the first of a large plan.
         counts: all steps by kind, store and reason.
-        largest: the largest files that go or come back.
     """
 
     verb: str
@@ -76,7 +74,6 @@ read_plan = KeptPlan.read
 
 
 def plan_address(dag: str, run: str, query: str = "") -> str:
-    """Returns the address of the page of a run's plan."""
     base = str(conf.get("api", "base_url", fallback="")).rstrip("/")
     only = f"?query={quote(query, safe='')}" if query else ""
     return f"{base}/statemaint/dags/{quote(dag, safe='')}/plans/{quote(run, safe='')}{only}"
@@ -93,7 +90,6 @@ def difference(before: KeptPlan, after: KeptPlan) -> dict[str, list[Step]]:
 
 
 def plan_csv(plan: KeptPlan) -> str:
-    """Returns the steps of a plan as CSV."""
     steps = ((*step, step.meaning) for step in plan.actions)
     return as_csv([(*Step._fields, "meaning"), *steps])
 

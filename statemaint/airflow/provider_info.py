@@ -7,10 +7,7 @@ _MODULES = "statemaint.airflow"
 
 
 def get_provider_info() -> dict[str, Any]:
-    """Returns the description of the package, in the form of Airflow's provider packages.
-
-    The plugins have entry points of their own.
-    """
+    """Returns the description of the package; its plugins have entry points of their own."""
     return {
         "package-name": "statemaint",
         "name": _NAME,

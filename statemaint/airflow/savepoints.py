@@ -65,18 +65,13 @@ def savepoint_tasks(settings: QuerySettings, where: SavepointSettings, waits: ti
         since = repeated.timestamp() - _SKEW if repeated else None
         with reporting(settings, 0, verb="savepoint") as progress, ends():
             report, newest = saved(settings, where, options, since=since)
-            batch, dest, stores = report.note.batch, report.dest, counted(report.stores, "store")
+            _log.info(_line(report))
             if options.dry_run:
-                would = f"DRY RUN: would save batch {batch} to {dest}"
-                _log.info("%s: %s, %s", would, stores, size(report.read))
                 raise DownstreamTasksSkipped(tasks=["expire"])  # type: ignore[no-untyped-call]
-            _log.info(
-                "batch %s is saved: %s has %s in %s", batch, dest, stores, size(report.written)
-            )
             progress.add(snapshots_written=report.stores, bytes_written=report.written)
         if newest:
             ti.xcom_push(SAVED, asdict(newest))
-        made = {"savepoint": dest, "batch": batch, "bytes": report.written}
+        made = {"savepoint": report.dest, "batch": report.note.batch, "bytes": report.written}
         return {"checkpoint": settings.checkpoint, **made}
 
     @our_task("expire", "Lists the savepoints, and deletes those that no rule keeps.")
@@ -146,6 +141,13 @@ def _listed(
     settings: QuerySettings, where: SavepointSettings, opened: Opener, source: Storage
 ) -> tuple[Savepoint, ...]:
     return list_savepoints(where.folder(settings.query), source=source.root, opened=opened)
+
+
+def _line(report: SavepointReport) -> str:
+    batch, stores = report.note.batch, counted(report.stores, "store")
+    if report.dry_run:
+        return f"DRY RUN: would save batch {batch} to {report.dest}: {stores}, {size(report.read)}"
+    return f"batch {batch} is saved: {report.dest} has {stores} in {size(report.written)}"
 
 
 def _fate(found: Savepoint) -> str:

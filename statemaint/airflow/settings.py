@@ -193,11 +193,7 @@ _LOOSER = {"min_batches_to_retain": True, "min_deltas_for_snapshot": False}
 
 
 def chosen_ids(name: str, value: object) -> tuple[int, ...]:
-    """Returns the numbers of a text such as `0, 3-7`, or of a list; none means all.
-
-    Raises:
-        ConfigError: when it is neither.
-    """
+    """Returns the numbers of a text such as `0, 3-7`, or of a list; none means all."""
     if isinstance(value, list | tuple):  # as the forms of earlier builds have it
         return tuple(value)
     numbers, text = set[int](), str(value or "").strip()

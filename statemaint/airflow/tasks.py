@@ -89,7 +89,6 @@ class Planned:
         return TaskResults(self.bundles, self.decided, failure, tuple(reports), refused)
 
     def xcoms(self, options: Options | None = None) -> dict[str, Any]:
-        """Returns what `plan` passes on, by key."""
         handover = {HANDOVER: self.handover} if self.handover else {}
         return {**self.shown, PLANNED: dumped(self.results(options=options)), **handover}
 
@@ -223,7 +222,6 @@ def mapped(settings: QuerySettings, planned: Sequence[Bundle]) -> list[dict[str,
 
 
 def bundles_of(inputs: Iterable[Mapping[str, Any]]) -> list[Bundle]:
-    """Returns the bundles in the result of `mapped`."""
     return [loaded(Bundle, part) for each in inputs for part in each.get("bundles", (each,))]
 
 
