@@ -11,10 +11,15 @@ from typing import Any
 
 from airflow.sdk import Asset, BaseOperator
 
-from statemaint.airflow.endings import WaitingOperator, errors_end, fail, update_assets, wait
-from statemaint.airflow.health import Health, health_of, repaired_health, valid_spark
-from statemaint.airflow.hooks import StatemaintHook
-from statemaint.airflow.lineage import TracedOperator
+from statemaint.airflow.endings import (
+    TracedOperator,
+    WaitingOperator,
+    errors_end,
+    fail,
+    update_assets,
+    wait,
+)
+from statemaint.airflow.hooks import Health, StatemaintHook, health_of, repaired_health, valid_spark
 from statemaint.airflow.links import links
 from statemaint.airflow.names import NOTE, POOL, asset_uri, findings_uri, run_name
 from statemaint.airflow.publish import reporting

@@ -12,7 +12,7 @@ from typing import Any
 
 from statemaint.airflow import texts
 from statemaint.airflow.connections import opener
-from statemaint.airflow.health import KEPT_FOR
+from statemaint.airflow.hooks import KEPT_FOR
 from statemaint.airflow.plans import kept_plan
 from statemaint.airflow.settings import QuerySettings
 from statemaint.audit import verify

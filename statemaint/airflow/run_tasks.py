@@ -400,9 +400,7 @@ def _last_costs(query: str = "") -> dict[str, float]:
 
 
 def _options(terms: Terms, *, scoped: bool = True) -> Options:
-    """Returns the options of this run; those for the whole run can be read if the rest is wrong."""
-    params = get_current_context()["params"]
-    return terms.options or Options.of(params if scoped else Options.unscoped(params))
+    return terms.options or Options.of(get_current_context()["params"], scoped=scoped)
 
 
 def _located(settings: QuerySettings, terms: Terms) -> QuerySettings:

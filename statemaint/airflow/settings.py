@@ -86,13 +86,7 @@ class QuerySettings:
 
 
 def query_settings(
-    name: str,
-    query: Query,
-    policy: Policy,
-    targets: Targets,
-    *,
-    plans: str | None,
-    **metrics: Any,
+    name: str, query: Query, policy: Policy, targets: Targets, *, plans: str | None, **metrics: Any
 ) -> QuerySettings:
     """Returns the settings of a query; its plans are by default in Airflow's folder of logs."""
     logs = Path(conf.get_mandatory_value("logging", "base_log_folder"))
@@ -236,14 +230,10 @@ class Options:
     partitions: tuple[int, ...] = ()
     engine: Engine | None = None
 
-    @staticmethod
-    def unscoped(params: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the values of a form without operators and partitions."""
-        return {**params, **dict.fromkeys(_SCOPE)}
-
     @classmethod
-    def of(cls, params: Mapping[str, Any]) -> "Options":
-        lists = {name: chosen_ids(name, params.get(name)) for name in _SCOPE}
+    def of(cls, params: Mapping[str, Any], *, scoped: bool = True) -> "Options":
+        """Returns the values of a form; only those `scoped` to a part of a checkpoint can be wrong."""
+        lists = {name: chosen_ids(name, params.get(name) if scoped else None) for name in _SCOPE}
         # A run queued by an earlier build lacks the new options.
         given = {name: params[name] for name in cls.__slots__ if name in params}
         return cls(**{**given, **lists})

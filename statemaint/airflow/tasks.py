@@ -132,11 +132,7 @@ def plan_query(
 
 
 def _planned(
-    settings: QuerySettings,
-    options: Options,
-    storage: Storage,
-    holder: Holder | None,
-    costs: Costs,
+    settings: QuerySettings, options: Options, storage: Storage, holder: Holder | None, costs: Costs
 ) -> Planned:
     prepared = prepare(storage, options.change(settings.policy), options.request())
     plan = prepared.plan
@@ -157,11 +153,7 @@ def _planned(
     spark = settings.engine == "spark"
     most = unit_count(units) if spark else task_count(units, costs, settings.max_tasks)
     packed = bundles(
-        units,
-        target=plan.target,
-        most=most,
-        holder=holder,
-        snapshots_from=plan.snapshots_from,
+        units, target=plan.target, most=most, holder=holder, snapshots_from=plan.snapshots_from
     )
     _log.info(texts.task_line([bundle.label for bundle in packed]))
     return Planned(packed, decided=decided, handover=prepared.handover.to_json())
