@@ -22,7 +22,7 @@ from statemaint.model.verdict import Verdict, worst
 from statemaint.plan.withheld import Waiting, together
 from statemaint.records.trashed import size_of_trash
 from statemaint.report.facts import RunFacts, Unit, total
-from statemaint.report.task import MOST_FINDINGS
+from statemaint.report.task import MOST_FINDINGS, BundleReport, PlanSummary
 from statemaint.report.trend import Point, Trend, thinned
 from statemaint.storage import Storage
 
@@ -223,18 +223,18 @@ def figures_of_run(
     unread = results.reason and not (plan.units or plan.findings or reports)
     if unread and results.refused:
         return {REFUSED: results.reason}
-    known = _or_none(read_trend, settings, "trend is not shown") or Trend()
-    few = replace(known, points=thinned(known.points, recent=_EXACT, most=_POINTS))
+    whole = _or_none(read_trend, settings, "trend is not shown") or Trend()
+    few = replace(whole, points=thinned(whole.points, recent=_EXACT, most=_POINTS))
     trend = {TREND: few.to_json()} if few.points else {}
     if unread:
         return {FAILED: results.reason, **trend}
-    reported = {unit.id: unit for report in reports for unit in report.units}
-    units = {unit.id: unit for unit in plan.units} | reported
-    findings = [*plan.findings, *(finding for report in reports for finding in report.findings)]
-    waits = [*plan.withheld, *(waiting for report in reports for waiting in report.withheld)]
-    silent = {unit for bundle in results.planned for unit in bundle.units} - {*reported}
-    facts = [plan.facts, *(report.facts for report in reports)]
-    verdicts = [part.verdict for part in facts if part and part.verdict]
+    parts: list[PlanSummary | BundleReport] = [plan, *reports]
+    units = {unit.id: unit for part in parts for unit in part.units}
+    reported = {unit.id for report in reports for unit in report.units}
+    silent = {unit for bundle in results.planned for unit in bundle.units} - reported
+    findings = [finding for part in parts for finding in part.findings]
+    facts = [part.facts for part in parts if part.facts]
+    verdicts = [known.verdict for known in facts if known.verdict]
     trash = _or_none(size_of_trash, settings, "trash is not counted")
     about = {
         "query": settings.query,
@@ -249,11 +249,11 @@ def figures_of_run(
         "damage": plan.counts[0],
         "notices": plan.counts[1],
         "trash_bytes": trash and trash[1],
-        "withheld": withheld_texts(waits),
+        "withheld": withheld_texts(waiting for part in parts for waiting in part.withheld),
         "written": sum(report.snapshots for report in reports),
         "deleted": sum(report.files for report in reports),
         "freed": sum(report.bytes for report in reports),
-        **restart_figures(total(part for part in facts if part)),
+        **restart_figures(total(facts)),
     }
     shown = sorted(findings, key=lambda finding: not finding["damage"])[:MOST_FINDINGS]
     ordered = [units[unit] for unit in sorted(units)]

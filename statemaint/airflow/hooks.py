@@ -4,7 +4,7 @@ Whether a query would restart from it, as operators and sensors ask it.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow.sdk import BaseHook
@@ -58,9 +58,7 @@ class Health:
         }
 
 
-def health_of(
-    storage: Storage, *, deep: bool = False, spark: str | None = None, repaired: str | None = None
-) -> Health:
+def health_of(storage: Storage, *, deep: bool = False, spark: str | None = None) -> Health:
     """Returns whether a query would restart as it is; writes nothing.
 
     `deep` also checks the rows of the newest version, as `statemaint doctor --deep` does. The
@@ -74,7 +72,6 @@ def health_of(
         chain=len(diagnosis.chain.deltas) if diagnosis.chain else None,
         back_to=diagnosis.goes_back_to,
         findings=diagnosis.findings,
-        repaired=repaired,
     )
 
 
@@ -84,7 +81,7 @@ def repaired_health(storage: Storage, *, deep: bool = False, spark: str | None =
     The removed files are kept in the trash for thirty days. The query must not run.
     """
     done = repair(storage, trash_for=KEPT_FOR)
-    return health_of(storage, deep=deep, spark=spark, repaired=done.run or None)
+    return replace(health_of(storage, deep=deep, spark=spark), repaired=done.run or None)
 
 
 def longest_chain(storage: Storage) -> int | None:

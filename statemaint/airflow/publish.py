@@ -24,8 +24,8 @@ from statemaint.maintain.record import may_record, read_record, with_run, write_
 from statemaint.maintain.trend import note_in_trend
 from statemaint.metrics.options import Named, namespace_of
 from statemaint.queries.checks import expected_interval
-from statemaint.report.record import LastRun, LastSavepoint, Record, with_loss
-from statemaint.storage import Storage, storage_of
+from statemaint.report.record import LastRun, Record, with_loss
+from statemaint.storage import storage_of
 
 if TYPE_CHECKING:
     from statemaint.metrics.tasks import Progress
@@ -83,18 +83,26 @@ def all_reporting(
 
 def publish(settings: QuerySettings, last: LastRun, *, store: bool = True) -> None:
     """Publishes the metrics of a run, and stores its record and trend with the checkpoint."""
-    storage, record = _record(settings, last)
-    if not _published(settings, record) and record.totals:
+    kept, record = None, Record(last, None if last.failed else last.ended)
+    try:
+        storage = settings.open()
+        before = read_record(storage)
+    except StatemaintError as error:
+        _log.warning("the record of earlier runs cannot be read: %s", error)
+    else:
+        kept = storage if store and may_record(storage, before, last) else None
+        record = with_run(storage, before, last)
+    if not published(settings, record) and record.totals:
         record = with_loss(record)
-    if storage and store:
+    if kept:
         try:
-            write_record(storage, record)
-            note_in_trend(storage, last)
+            write_record(kept, record)
+            note_in_trend(kept, last)
         except StatemaintError as error:
             _log.warning("the record of the run is not stored: %s", error)
 
 
-def _published(settings: QuerySettings, record: Record) -> bool:
+def published(settings: QuerySettings, record: Record) -> bool:
     """Publishes a record, if that is asked for; returns whether none of it is lost."""
     from statemaint.metrics.publish import publish_record  # noqa: PLC0415 -- not for parsing a DAG
 
@@ -111,11 +119,6 @@ def publish_held(settings: QuerySettings) -> None:
     publish_waiting(named(settings), time.time(), settings.targets, credentials=key)
 
 
-def publish_savepoint(settings: QuerySettings, newest: LastSavepoint) -> None:
-    """Publishes the newest savepoint of a query; other metrics stay as its last run has them."""
-    _published(settings, Record(None, savepoint=newest))
-
-
 def named(settings: QuerySettings) -> Named:
     """Returns the data of a query's metrics beyond its record, as far as this task knows it."""
     from statemaint import __version__  # noqa: PLC0415 -- as above
@@ -128,18 +131,6 @@ def named(settings: QuerySettings) -> Named:
         namespace=namespace_of(os.environ),
         storage=storage_of(settings.checkpoint),
     )
-
-
-def _record(settings: QuerySettings, last: LastRun) -> tuple[Storage | None, Record]:
-    """Returns the record after a run, and the storage to keep it in, if it may be kept."""
-    try:
-        storage = settings.open()
-        before = read_record(storage)
-    except StatemaintError as error:
-        _log.warning("the record of earlier runs cannot be read: %s", error)
-        return None, Record(last, None if last.failed else last.ended)
-    kept = storage if may_record(storage, before, last) else None
-    return kept, with_run(storage, before, last)
 
 
 def credentials(settings: QuerySettings) -> tuple[str | None, str] | None:

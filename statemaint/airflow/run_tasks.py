@@ -40,7 +40,6 @@ from statemaint.airflow.settings import (
 from statemaint.airflow.tasks import HANDOVER, PLANNED, REPORT, Planned
 from statemaint.airflow.texts import cut, note_of_queries
 from statemaint.execute.lease import QUIET
-from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.work import TaskResults, WorkOrder
 from statemaint.queries.checks import absolute_address
 from statemaint.records.claims import Holder
@@ -138,7 +137,7 @@ def _maintain_task(settings: QuerySettings, terms: Terms) -> Any:
         add_links(get_current_context()["task"], query=settings.query)
         with of_one_build():
             planned = tasks.bundles_of([bundle])
-        order = _order(options, where, planned)
+        order = options.order(where, planned, run=_run(), handover=_pulled(HANDOVER))
         with reporting(where) as progress:
             if "bundles" in bundle:
                 reports, failure = _on_spark([(where, order)], where.query)[where.query]
@@ -153,12 +152,6 @@ def _maintain_task(settings: QuerySettings, terms: Terms) -> Any:
                 fail(failure)
 
     return maintain
-
-
-def _order(
-    options: Options, settings: QuerySettings, bundles: Iterable[Bundle], query: str = ""
-) -> WorkOrder:
-    return options.order(settings, bundles, run=_run(), handover=_pulled(HANDOVER, query))
 
 
 def _on_spark(
@@ -290,11 +283,11 @@ def _spark_task(shared: str, queries: Sequence[QuerySettings]) -> Any:
     def spark() -> None:
         chosen, options = _chosen(queries), Options.of(get_current_context()["params"])
         plans = {settings.query: _results("spark", settings.query) for settings in chosen}
-        works = [
-            (settings, _order(options, settings, bundles, settings.query))
-            for settings in chosen
-            if (bundles := plans[settings.query].planned)
-        ]
+        works = []
+        for settings in (each for each in chosen if plans[each.query].planned):
+            bundles, handover = plans[settings.query].planned, _pulled(HANDOVER, settings.query)
+            order = options.order(settings, bundles, run=_run(), handover=handover)
+            works.append((settings, order))
         failures = {name: Failure(plan.failure) for name, plan in plans.items() if plan.failure}
         with all_reporting([settings for settings, _ in works]) as progress:
             done = _on_spark(works, shared)

@@ -17,13 +17,13 @@ from statemaint.airflow.connections import opener
 from statemaint.airflow.endings import errors_end, fail, form_values, our_task
 from statemaint.airflow.links import add_links
 from statemaint.airflow.names import SAVED
-from statemaint.airflow.publish import publish_savepoint, reporting
+from statemaint.airflow.publish import published, reporting
 from statemaint.airflow.settings import QuerySettings
 from statemaint.airflow.texts import size
 from statemaint.errors import CheckpointError
 from statemaint.queries.checks import absolute_address
 from statemaint.queries.models import SavepointSettings
-from statemaint.report.record import LastSavepoint
+from statemaint.report.record import LastSavepoint, Record
 from statemaint.report.task import Failure, named
 from statemaint.savepoint import SavepointReport, savepoint
 from statemaint.savepoint.catalog import Savepoint, SavepointState, list_savepoints, problems
@@ -123,7 +123,8 @@ def saved(
     )
     newest = note_in_record(source, report)
     if newest:
-        publish_savepoint(settings, newest)
+        # Other metrics stay as the query's last run has them.
+        published(settings, Record(None, savepoint=newest))
     return report, newest
 
 

@@ -133,20 +133,17 @@ def given_settings(
 
 
 def given_query(name: str | None, checkpoint: str, keys: Mapping[str, Any]) -> tuple[str, Query]:
-    if keys.get("together"):
-        raise ValueError("together: only queries of the queries file share a DAG; leave it out")
-    if keys.get("savepoint"):
-        raise ValueError("savepoint: only queries of the queries file have its DAG; leave it out")
+    for key, what in (("together", "share a DAG"), ("savepoint", "have its DAG")):
+        if keys.get(key):
+            raise ValueError(f"{key}: only queries of the queries file {what}; leave it out")
     stand_in = _BUCKET_STANDS_IN if keys.get("connection") else _STANDS_IN
     template = is_template(checkpoint)
     entry = {**keys, "checkpoint": stand_in if template else checkpoint}
     try:
         query = Query.model_validate(entry)
     except ValidationError as error:
-        below = ("queries", "arguments")
-        named = (
-            f"{'.'.join(map(str, path[2:]))}: {what}" for path, what in explained(error, below)
-        )
+        wrong = explained(error, ("queries", "arguments"))
+        named = (f"{'.'.join(map(str, path[2:]))}: {what}" for path, what in wrong)
         raise ValueError("; ".join(named)) from None
     if template:
         query = query.model_copy(update={"checkpoint": checkpoint})
@@ -232,7 +229,7 @@ class Options:
 
     @classmethod
     def of(cls, params: Mapping[str, Any], *, scoped: bool = True) -> "Options":
-        """Returns the values of a form; only those `scoped` to a part of a checkpoint can be wrong."""
+        """Returns the values of a form; those for the whole run are never wrong."""
         lists = {name: chosen_ids(name, params.get(name) if scoped else None) for name in _SCOPE}
         # A run queued by an earlier build lacks the new options.
         given = {name: params[name] for name in cls.__slots__ if name in params}

@@ -167,20 +167,18 @@ def _shown(settings: QuerySettings, options: Options, storage: Storage, run: str
     for line in texts.dry_run_lines(plan):
         _log.info(line)
     file = _write_plan(settings, run, checkpoint, plan)
-    waiting = by_reason(plan.withheld)
-    counts = {
-        **texts.planned_counts(plan),
-        "target": plan.target,
-        "scope": options.scope,
-        "withheld": list(map(str, waiting)),
-    }
-    note = texts.dry_note(counts, findings_json(plan.all_findings), file)
+    decided = PlanSummary.of(
+        plan,
+        plan.all_findings,
+        scope=options.scope,
+        units=tuple(planned_units(plan)),
+        withheld=by_reason(plan.withheld),
+        facts=restart_facts(plan, [planned.store for planned in plan.stores]),
+    )
+    note = texts.dry_note(plan, decided, file)
     _log.info(note)
     damage = reasons(plan.all_findings)
     failure = Failure(f"DRY RUN: {damage}") if damage else None
-    units = tuple(planned_units(plan))
-    facts = restart_facts(plan, [planned.store for planned in plan.stores])
-    decided = PlanSummary.of(plan, plan.all_findings, units=units, withheld=waiting, facts=facts)
     results = TaskResults(summary=decided)
     shown = figures_of_run(settings, results, success=not failure, dry_run=True)
     shown[PLAN] = kept_plan(settings.query, plan)
@@ -274,14 +272,9 @@ def reported(
     xcoms = {NOTE: report["note"]}
     xcoms |= figures_of_run(settings, results, success=report["success"])
     if results.planned and not report["scope"]:
-        xcoms[COSTS] = run_costs(results)
+        seconds = {report.label: report.seconds for report in results.inspected}
+        xcoms[COSTS] = costs_of(results.planned, seconds)
     return report, xcoms
-
-
-def run_costs(results: TaskResults) -> Costs:
-    """Returns the cost of each partition, for the next run's bundles."""
-    seconds = {report.label: report.seconds for report in results.inspected}
-    return costs_of(results.planned, seconds)
 
 
 def maintain_query(
@@ -315,9 +308,9 @@ def maintain_query(
 
 def _report(settings: QuerySettings, results: TaskResults, emptied: Emptied) -> dict[str, Any]:
     plan, reports = results.plan, results.inspected
-    of_tasks = (finding for report in reports for finding in report.findings)
-    findings = [*plan.findings, *of_tasks, *findings_json(emptied.findings)]
-    waits = [*plan.withheld, *(waiting for report in reports for waiting in report.withheld)]
+    parts: list[PlanSummary | BundleReport] = [plan, *reports]
+    findings = [finding for part in parts for finding in part.findings]
+    findings += findings_json(emptied.findings)
     return {
         "query": settings.query,
         "checkpoint": settings.checkpoint,
@@ -330,7 +323,7 @@ def _report(settings: QuerySettings, results: TaskResults, emptied: Emptied) -> 
         "trash_files_deleted": emptied.files,
         "trash_bytes_deleted": emptied.bytes,
         "halted": sum(report.halted for report in reports),
-        "withheld": list(map(str, together(waits))),
+        "withheld": [*map(str, together(wait for part in parts for wait in part.withheld))],
         "findings": sorted({finding["code"] for finding in findings}),
         **texts.advice(findings, settings.checkpoint),
     }

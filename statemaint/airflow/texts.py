@@ -11,7 +11,7 @@ from statemaint.plan.withheld import by_reason
 from statemaint.report.outcome import Attested, Deleted, SnapshotWritten, StoreOutcome, StoreReport
 from statemaint.report.run import Report
 from statemaint.report.summary import groups, sentence, steps_of
-from statemaint.report.task import MOST_FINDINGS, BundleReport
+from statemaint.report.task import MOST_FINDINGS, BundleReport, PlanSummary
 from statemaint.wording import command, counted
 
 # A partition without maintenance for a year has about nine thousand deltas.
@@ -158,12 +158,13 @@ def is_damaged(broken: Iterable[Json]) -> bool:
     return any(finding["code"] not in _PASSING for finding in broken)
 
 
-def dry_note(counts: Mapping[str, Any], findings: Sequence[Json], file: str | None) -> str:
+def dry_note(plan: Plan, decided: PlanSummary, file: str | None) -> str:
+    counts = {**planned_counts(plan), "target": plan.target, "scope": decided.scope}
     lines = [f"DRY RUN, nothing was changed. {_counted(counts, would=True)}"]
-    lines += [f"DRY RUN: {line}" for line in (*_scope(counts), *_withheld(counts))]
+    lines += [f"DRY RUN: {line}" for line in (*_scope(counts), *_withheld(decided.withheld))]
     if file:
         lines.append(f"DRY RUN: the whole plan is in {file} and on the page of this run")
-    return cut([*lines, *_broken(findings)])
+    return cut([*lines, *_broken(decided.findings)])
 
 
 def note(extra: Mapping[str, Any]) -> str:
@@ -175,7 +176,7 @@ def note(extra: Mapping[str, Any]) -> str:
     if emptied := extra["trash_files_deleted"]:
         expired, freed = counted(emptied, "expired file"), size(extra["trash_bytes_deleted"])
         lines.append(f"{expired} deleted from the trash ({freed}).")
-    lines += _withheld(extra)
+    lines += _withheld(extra["withheld"])
     if extra["without_report"]:
         silent = counted(extra["without_report"], "task")
         lines.append(f"{silent} gave no report; the logs say why.")
@@ -214,8 +215,8 @@ def _counted(counts: Mapping[str, Any], *, would: bool) -> str:
     )
 
 
-def _withheld(counts: Mapping[str, Any]) -> list[str]:
-    return [f"{waiting}." for waiting in counts["withheld"]]
+def _withheld(waits: Iterable[object]) -> list[str]:
+    return [f"{waiting}." for waiting in waits]
 
 
 def _broken(findings: Iterable[Json]) -> list[str]:
