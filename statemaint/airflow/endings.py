@@ -23,7 +23,7 @@ from airflow.sdk.exceptions import (
 )
 
 from statemaint.airflow.names import asset_uri, findings_uri
-from statemaint.airflow.settings import unknown_options
+from statemaint.airflow.settings import Notified, unknown_options
 from statemaint.airflow.texts import is_damaged
 from statemaint.airflow.triggers import LeaseTrigger, delay_after
 from statemaint.errors import LeaseHeldError, StatemaintError
@@ -211,16 +211,14 @@ def of_one_build() -> Iterator[None]:
         ) from None
 
 
-def update_assets(
-    context: Mapping[str, Any], query: str, report: Mapping[str, Any], *, known: bool = True
-) -> None:
-    """Decides which Assets of a query a task updates when it succeeds; others stay as they are.
+def update_assets(context: Mapping[str, Any], query: str, report: Mapping[str, Any]) -> None:
+    """Decides which Assets of a query a task updates when it succeeds: without a report, none.
 
-    Without a report it updates none, and if Airflow does not know them.
+    Others stay as they are.
     """
     updates = {
-        asset_uri(query): known and bool(report.get("maintained")),
-        findings_uri(query): known and is_damaged(report.get("broken", ())),
+        asset_uri(query): bool(report.get("maintained")),
+        findings_uri(query): is_damaged(report.get("broken", ())),
     }
     outlets = context["task"].outlets
     outlets[:] = [outlet for outlet in outlets if updates.get(getattr(outlet, "name", ""), True)]
@@ -230,9 +228,7 @@ def update_assets(
 
 
 def notify_all(
-    notifiers: Iterable[Callable[[Mapping[str, Any]], object]],
-    context: Mapping[str, Any],
-    report: Mapping[str, Any],
+    notifiers: Iterable[Notified], context: Mapping[str, Any], report: Mapping[str, Any]
 ) -> None:
     """Calls notifiers with Airflow's context, in which `statemaint` is the run's report.
 

@@ -26,7 +26,10 @@ def form(policy: Policy, engine: str = "tasks") -> dict[str, Param]:
 
 
 def together_form(names: Sequence[str]) -> dict[str, Param]:
-    """Returns the params of the DAG of several queries; a run's configuration has no other key."""
+    """Returns the params of the DAG of several queries; a run's configuration has no other key.
+
+    Parts of a checkpoint, and another engine, need a query's own DAG.
+    """
     shown, text = list(names), "Only these queries. Empty: all."
     items = {"type": "string", "enum": shown}
     queries = _param([], "array", "Queries", text, items=items, examples=shown)
@@ -34,10 +37,9 @@ def together_form(names: Sequence[str]) -> dict[str, Param]:
 
 
 def savepoint_form(to: str) -> dict[str, Param]:
+    batch = "A committed batch. Empty: the newest."
     return {
-        "batch": optional(
-            "integer", "Batch", "A committed batch. Empty: the newest.", exclusiveMinimum=-1
-        ),
+        "batch": optional("integer", "Batch", batch, exclusiveMinimum=-1),
         "new_id": toggle("New id", "A fork: the query that starts from it has an id of its own."),
         "to": optional("string", "To", f"The address of an empty folder. Empty: `{to}`."),
         "dry_run": _dry_run("savepoint"),
@@ -46,14 +48,10 @@ def savepoint_form(to: str) -> dict[str, Param]:
 
 def reshape_form() -> dict[str, Param]:
     """Returns the params of a savepoint in another shape, but for the query."""
+    partitions = "Another number of partitions. Empty: as they are."
     return {
         "to": required("string", "To", "The address of an empty folder.", minLength=1),
-        "partitions": optional(
-            "integer",
-            "Partitions",
-            "Another number of partitions. Empty: as they are.",
-            exclusiveMinimum=0,
-        ),
+        "partitions": optional("integer", "Partitions", partitions, exclusiveMinimum=0),
         **{
             name: _choice(name.capitalize(), "Of the savepoint.", {each: each for each in words})
             for name, words in _CHOICES.items()

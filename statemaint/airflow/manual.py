@@ -59,14 +59,10 @@ def manual_dags(path: str | Path) -> dict[str, DAG]:
 
 
 def _verify_dag(reading: QueriesReading) -> DAG:
+    sample = "`N/T`: only the N-th of T shares of the partitions. Empty: all."
     fields = {
         "deep": toggle("Deep", "Decode every file, compare every snapshot, check every row."),
-        "sample": optional(
-            "string",
-            "Sample",
-            "`N/T`: only the N-th of T shares of the partitions. Empty: all.",
-            pattern=r"^[1-9]\d*/[1-9]\d*$",
-        ),
+        "sample": optional("string", "Sample", sample, pattern=r"^[1-9]\d*/[1-9]\d*$"),
     }
     about = "Checks every file that a retained version needs"
     with _dag(reading, names.VERIFY_DAG, about, fields) as dag:
@@ -75,8 +71,8 @@ def _verify_dag(reading: QueriesReading) -> DAG:
         def verify() -> dict[str, Any]:
             with _working(reading, fields, "verify") as (settings, form, _):
                 share = [int(number) for number in (form["sample"] or "").split("/") if number]
-                sample = (share[0], share[1]) if share else None
-                result = verified(settings.open(), deep=form["deep"], sample=sample)
+                shared = (share[0], share[1]) if share else None
+                result = verified(settings.open(), deep=form["deep"], sample=shared)
                 _log.info(result.log)
                 if result.failure:
                     get_current_context()["ti"].xcom_push("found", result.json)
@@ -100,7 +96,7 @@ class _Recovery:
     planner: Callable[[QuerySettings, Mapping[str, Any]], Shown]
     fields: Mapping[str, Param] = field(default_factory=dict)
     applier: Callable[[QuerySettings, Mapping[str, Any], dict[str, Any]], Result] = (
-        lambda settings, _, document: apply_shown(settings.open(), document)
+        lambda where, _, document: apply_shown(where.open(), document)
     )
 
 
@@ -109,36 +105,23 @@ def _recoveries() -> Iterator[_Recovery]:
         names.REPAIR_DAG,
         "Repairs what the log can prove, after an approval",
         "repair",
-        lambda settings, _: plan_shown(plan_repair(settings.open()), settings.query),
+        lambda where, _: plan_shown(plan_repair(where.open()), where.query),
     )
+    newest = "The newest batch that stays committed."
     yield _Recovery(
         names.ROLLBACK_DAG,
         "Rolls a query back to a batch, after an approval",
         "rollback",
-        lambda settings, form: plan_shown(
-            plan_rollback(settings.open(), form["batch"]), settings.query
-        ),
-        {
-            "batch": required(
-                "integer", "Batch", "The newest batch that stays committed.", exclusiveMinimum=-1
-            )
-        },
+        lambda where, form: plan_shown(plan_rollback(where.open(), form["batch"]), where.query),
+        {"batch": required("integer", "Batch", newest, exclusiveMinimum=-1)},
     )
+    run = "The run whose files come back; `statemaint runs` lists it."
     yield _Recovery(
         names.UNDO_DAG,
         "Brings back the files that a run moved to the trash, after an approval",
         "undo",
-        lambda settings, form: undo_shown(
-            plan_undo(settings.open(), form["run"].strip()), settings.query
-        ),
-        {
-            "run": required(
-                "string",
-                "Run",
-                "The run whose files come back; `statemaint runs` lists it.",
-                minLength=1,
-            )
-        },
+        lambda where, form: undo_shown(plan_undo(where.open(), form["run"].strip()), where.query),
+        {"run": required("string", "Run", run, minLength=1)},
     )
     yield _Recovery(
         names.RESHAPE_DAG,
@@ -146,7 +129,7 @@ def _recoveries() -> Iterator[_Recovery]:
         "savepoint",
         shape_shown,
         reshape_form(),
-        lambda settings, form, _: reshaped(settings, form),
+        lambda where, form, _: reshaped(where, form),
     )
 
 

@@ -107,8 +107,7 @@ class CheckpointOperator(WaitingOperator, TracedOperator, BaseOperator):
             context["ti"].xcom_push(FOUND, result)
             fail(failure)
         # Airflow does not know the Assets of a mapped task, as its checkpoint is not known either.
-        known = context["ti"].map_index < 0
-        update_assets(context, str(self.query), result, known=known)
+        update_assets(context, str(self.query), result if context["ti"].map_index < 0 else {})
         return result
 
 

@@ -25,6 +25,7 @@ from airflow.sdk.exceptions import (
 from statemaint.airflow import on_spark, tasks
 from statemaint.airflow.endings import fail, notify_all, of_one_build, our_task, update_assets, wait
 from statemaint.airflow.figures import figures_of_run
+from statemaint.airflow.form import together_form
 from statemaint.airflow.links import add_links
 from statemaint.airflow.names import COSTS, NOTE, asset_uri, findings_uri, of_query, run_name
 from statemaint.airflow.plans import PLAN, plan_address
@@ -47,16 +48,6 @@ from statemaint.report.task import BundleReport, Failure, dumped, loaded
 
 _log = logging.getLogger(__name__)
 _NEVER_BEGUN = ("skipped", "upstream_failed", "removed", None)
-# A run that concerns some of the queries of a DAG names them.
-_QUERIES = "queries"
-# The fields of its form; parts of a checkpoint, and another engine, need a query's own DAG.
-_OPTIONS = (
-    "dry_run",
-    "force_snapshot",
-    "min_deltas_for_snapshot",
-    "min_batches_to_retain",
-    _QUERIES,
-)
 # Plans are mostly requests to a storage. Those of a dry run log many lines, kept apart.
 _AT_A_TIME = 8
 
@@ -235,10 +226,10 @@ def _plan_all_task(queries: Sequence[QuerySettings]) -> Any:
 def _chosen(queries: Sequence[QuerySettings]) -> list[QuerySettings]:
     """Returns the queries of this run; fails it if its configuration is wrong."""
     context = get_current_context()
-    if unknown := unknown_options(context["dag_run"].conf, _OPTIONS):
+    if unknown := unknown_options(context["dag_run"].conf, tuple(together_form(()))):
         fail(unknown)
     maintained = [settings.query for settings in queries]
-    names = context["params"].get(_QUERIES) or maintained
+    names = context["params"].get("queries") or maintained
     if strange := sorted(set(names) - set(maintained)):
         listed = ", ".join(strange)
         fail(Failure(f"CONFIG: the DAG does not maintain {listed}, but {', '.join(maintained)}"))
