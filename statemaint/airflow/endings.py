@@ -66,9 +66,8 @@ class TracedOperator:
         for report in reports:
             counts = counts_of(report)
             totals.update(counts)
-            statistics = facet.OutputStatisticsOutputDatasetFacet(
-                size=counts.get("bytesWritten"), fileCount=counts.get("snapshotsWritten")
-            )
+            size, count = counts.get("bytesWritten"), counts.get("snapshotsWritten")
+            statistics = facet.OutputStatisticsOutputDatasetFacet(size=size, fileCount=count)
             for address in outputs_of(report):
                 facets = {"outputStatistics": statistics}
                 outputs.append(facet.OutputDataset(*dataset_name(address), outputFacets=facets))

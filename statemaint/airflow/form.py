@@ -123,10 +123,8 @@ def _param(default: object, kind: object, title: str, text: str, **schema: Any) 
 
 
 def document(query: Query, settings: QuerySettings) -> str:
-    rows = "\n".join(
-        f"| `{setting.name}` | {setting.shown(getattr(settings.policy, setting.name))} |"
-        for setting in SETTINGS
-    )
+    values = ((each.name, each.shown(getattr(settings.policy, each.name))) for each in SETTINGS)
+    rows = "\n".join(f"| `{name}` | {value} |" for name, value in values)
     return f"""\
 ### State of `{settings.query}`
 

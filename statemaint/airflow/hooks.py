@@ -113,10 +113,9 @@ def _reason(diagnosis: Diagnosis, spark: str | None) -> str | None:
         condition = f"with Spark {spark}" if spark else f"unless its Spark is {since} or later"
         return f"the query would not restart {condition}: {reasons(diagnosis.findings)}"
     if diagnosis.misplaced or diagnosis.doubtful:
-        of_rows = [
-            finding for finding in diagnosis.findings if finding.code.about.subject is Subject.ROWS
-        ]
-        why = reasons(of_rows or diagnosis.findings)
+        found = diagnosis.findings
+        of_rows = [each for each in found if each.code.about.subject is Subject.ROWS]
+        why = reasons(of_rows or found)
         return f"the query would restart with rows that may be wrong: {why}"
     return None
 
@@ -157,9 +156,8 @@ class StatemaintHook(BaseHook):
             UnsupportedError: for a scheme that this version cannot reach.
         """
         if self.checkpoint is None:
-            raise ConfigError(
-                'the hook has no checkpoint: get_hook(hook_params={"checkpoint": ...})'
-            )
+            given = 'get_hook(hook_params={"checkpoint": ...})'
+            raise ConfigError(f"the hook has no checkpoint: {given}")
         return open_checkpoint(absolute_address(self.checkpoint), self.connection)
 
     def health(self, *, deep: bool = False, spark_version: str | None = None) -> Health:

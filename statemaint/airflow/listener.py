@@ -71,9 +71,7 @@ def _make_pool() -> None:
     from airflow.models.pool import Pool  # noqa: PLC0415 -- only where there is a database
 
     if Pool.get_pool(POOL) is None:
-        Pool.create_or_update_pool(
-            name=POOL, slots=SLOTS, description=_ABOUT, include_deferred=False
-        )
+        Pool.create_or_update_pool(POOL, SLOTS, description=_ABOUT, include_deferred=False)
         _log.info("created the pool %s with %d slots", POOL, SLOTS)
 
 
@@ -109,11 +107,8 @@ def _put_note(dag_run: Any, session: Any) -> None:
     kept = dag_run.note or ""
     if kept and not kept.startswith(ACKNOWLEDGED):
         return
-    notes = select(XComModel).where(
-        XComModel.dag_id == dag_run.dag_id,
-        XComModel.run_id == dag_run.run_id,
-        XComModel.key == NOTE,
-    )
+    of_run = (XComModel.dag_id == dag_run.dag_id) & (XComModel.run_id == dag_run.run_id)
+    notes = select(XComModel).where(of_run, XComModel.key == NOTE)
     for note in session.scalars(notes):
         dag_run.note = f"{kept}\n{XComModel.deserialize_value(note)}".strip()[:_MOST_NOTE]
 

@@ -68,9 +68,9 @@ def maintain_queries(
         wrong = start(handed[0][0], ["units", *pairs, "--attempt", str(attempt)])
     except StatemaintError as error:
         return done | {settings.query: ([], Failure.of(error)) for settings, _ in handed}
-    return done | {
-        settings.query: _done(settings, order, attempt, wrong) for settings, order in handed
-    }
+    for settings, order in handed:
+        done[settings.query] = _done(settings, order, attempt, wrong)
+    return done
 
 
 def _done(settings: QuerySettings, order: WorkOrder, attempt: int, wrong: str | None) -> Done:

@@ -148,9 +148,8 @@ class MaintainCheckpointOperator(CheckpointOperator):
         return [asset_uri(query), findings_uri(query)]
 
     def work(self, context: Mapping[str, Any]) -> dict[str, Any]:
-        settings = self.settings(
-            policy=self.policy or {}, pushgateway=self.pushgateway, textfile=self.textfile
-        )
+        outputs = {"pushgateway": self.pushgateway, "textfile": self.textfile}
+        settings = self.settings(self.policy, **outputs)
         options = Options(dry_run=self.shows_only, force_snapshot=self.force_snapshot)
         dag_run, ti = context["dag_run"], context["ti"]
         task = f"{ti.task_id}.{ti.map_index}" if ti.map_index >= 0 else str(ti.task_id)

@@ -125,9 +125,8 @@ def given_settings(
     """
     name, query = given_query(name, checkpoint, keys)
     gateway = os.environ.get(GATEWAY_VARIABLE) or pushgateway
-    targets = Targets(
-        must_be_open(gateway) if gateway else None, textfile=Path(textfile) if textfile else None
-    )
+    folder = Path(textfile) if textfile else None
+    targets = Targets(must_be_open(gateway) if gateway else None, textfile=folder)
     policy = query.policy.on_top_of(PRESETS["safe"])
     return query, query_settings(name, query, policy, targets, plans=plans)
 
@@ -167,12 +166,8 @@ def is_template(text: str) -> bool:
 
 def about(settings: QuerySettings) -> dict[str, Any]:
     """Returns the description of the query for the pages; nothing in it is a secret."""
-    return {
-        "query": settings.query,
-        "checkpoint": settings.checkpoint,
-        "connection": settings.connection,
-        "policy": asdict(settings.policy),
-    }
+    known = {name: getattr(settings, name) for name in ("query", "checkpoint", "connection")}
+    return {**known, "policy": asdict(settings.policy)}
 
 
 _SCOPE = ("operators", "partitions")
@@ -194,9 +189,8 @@ def chosen_ids(name: str, value: object) -> tuple[int, ...]:
         match = _RANGE.fullmatch(part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if first > last:
-            raise ConfigError(
-                f"{name}: {shortened(part)!r} is not a number or a range, such as `0, 3-7`"
-            )
+            wrong = f"{shortened(part)!r} is not a number or a range, such as `0, 3-7`"
+            raise ConfigError(f"{name}: {wrong}")
         numbers |= {*range(first, last + 1)}
     if text and not numbers:
         raise ConfigError(f"{name}: {shortened(text)!r} names no number; empty means all")

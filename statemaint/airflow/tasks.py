@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from statemaint.airflow import texts
@@ -138,11 +139,8 @@ def _planned(
     plan = prepared.plan
     _log.info(texts.plan_line(plan, settings.query))
     _tell(plan.all_findings, before=f"{settings.query}: ")
-    decided = replace(
-        prepared.summary(every_unit=settings.named.every_unit),
-        units=tuple(planned_units(plan)),
-        scope=options.scope,
-    )
+    decided = prepared.summary(every_unit=settings.named.every_unit)
+    decided = replace(decided, units=tuple(planned_units(plan)), scope=options.scope)
     if plan.halted:
         return Planned(failure=Failure(reasons(plan.findings)), decided=decided)
     if plan.target is None or not prepared.has_work:
@@ -294,10 +292,8 @@ def maintain_query(
         nothing = {"maintained": False, "broken": [], "success": planned.failure is None}
         return replace(planned, report={**report, **nothing, "note": planned.note})
     order = options.order(settings, planned.bundles, run=run, handover=planned.handover)
-    reports = [
-        maintain_bundle(settings, order, bundle, on_outcome=on_outcome)
-        for bundle in planned.bundles
-    ]
+    maintain = partial(maintain_bundle, settings, order, on_outcome=on_outcome)
+    reports = [maintain(bundle) for bundle in planned.bundles]
     results = planned.results(reports, options)
     done = finish(settings, results, run=run)
     shown = figures_of_run(settings, results, success=done["success"])

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from statemaint.model.findings import FindingCode
@@ -17,18 +17,6 @@ from statemaint.wording import command, counted
 # A partition without maintenance for a year has about nine thousand deltas.
 _MOST_LINES = 10_000
 _MOST_LABELS = 16
-_COLUMNS = (
-    "partitions",
-    "done",
-    "skipped",
-    "halted",
-    "snapshots",
-    "written",
-    "deleted",
-    "freed",
-    "findings",
-)
-
 # Airflow's notes hold a thousand characters.
 _MOST_NOTE = 1000
 # A spreadsheet runs a cell that begins with one of these.
@@ -113,28 +101,33 @@ def _snapshots(outcomes: Iterable[SnapshotWritten | Attested]) -> str:
     return f"{'snapshots' if listed[1:] else 'snapshot'} {' and '.join(listed)}"
 
 
+# The columns of the table: the field of a report, and how its sum is shown.
+_SUMS: dict[str, tuple[str, Callable[[int], str]]] = {
+    "done": ("done", str),
+    "skipped": ("skipped", str),
+    "halted": ("halted", str),
+    "snapshots": ("snapshots", str),
+    "written": ("bytes_written", size),
+    "deleted": ("files", str),
+    "freed": ("bytes", size),
+}
+
+
 def table(reports: Sequence[BundleReport]) -> str:
     rows = [_row(report.label, [report]) for report in reports]
     total = [_row("all", reports)] if len(rows) != 1 else []
-    lines = [_COLUMNS, *rows, *total]
+    lines = [("partitions", *_SUMS, "findings"), *rows, *total]
     first, *others = (max(map(len, column)) for column in zip(*lines, strict=True))
     layout = "  ".join((f"{{:<{first}}}", *(f"{{:>{width}}}" for width in others[:-1]), "{}"))
     return "\n".join(layout.format(*line) for line in lines)
 
 
 def _row(label: str, reports: Sequence[BundleReport]) -> tuple[str, ...]:
-    def total(name: str) -> int:
-        return sum(getattr(report, name) for report in reports)
-
     codes = sorted({finding["code"] for report in reports for finding in report.findings})
-    return (
-        label,
-        *(str(total(name)) for name in ("done", "skipped", "halted", "snapshots")),
-        size(total("bytes_written")),
-        str(total("files")),
-        size(total("bytes")),
-        ", ".join(codes) or "-",
+    sums = (
+        shown(sum(getattr(report, field) for report in reports)) for field, shown in _SUMS.values()
     )
+    return (label, *sums, ", ".join(codes) or "-")
 
 
 def advice(findings: Sequence[Json], checkpoint: str) -> Json:
