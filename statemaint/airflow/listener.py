@@ -80,8 +80,7 @@ def _with_session(work: Callable[[Any, Any], None], dag_run: Any) -> None:
     from sqlalchemy.orm import object_session  # noqa: PLC0415 -- only where there is a database
 
     dag, session = dag_run.dag_id, object_session(dag_run)
-    ours = query_of(dag) is not None or is_together(dag) or dag in MANUAL_DAGS
-    if ours and session is not None:
+    if session and (query_of(dag) is not None or is_together(dag) or dag in MANUAL_DAGS):
         work(dag_run, session)
 
 

@@ -42,17 +42,13 @@ def reporting(
     `part` is the task's part in the run, by default its index. The `first` task of a run deletes
     the groups of earlier runs.
     """
-    with all_reporting([settings], part, verb=verb, first=first) as progress:
+    with all_reporting([settings], part, verb, first=first) as progress:
         yield progress[settings.query]
 
 
 @contextmanager
 def all_reporting(
-    queries: Sequence[QuerySettings],
-    part: object = None,
-    *,
-    verb: str = "maintain",
-    first: bool = False,
+    queries: Sequence[QuerySettings], part: object = None, verb: str = "maintain", *, first: bool
 ) -> Iterator[dict[str, "Progress"]]:
     """Publishes the progress of each query in the block, by its name; as `reporting` does."""
     from statemaint.metrics import tasks  # noqa: PLC0415 -- not for parsing a DAG

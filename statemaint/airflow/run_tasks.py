@@ -280,7 +280,7 @@ def _spark_task(shared: str, queries: Sequence[QuerySettings]) -> Any:
             order = options.order(settings, bundles, run=_run(), handover=handover)
             works.append((settings, order))
         failures = {name: Failure(plan.failure) for name, plan in plans.items() if plan.failure}
-        with all_reporting([settings for settings, _ in works]) as progress:
+        with all_reporting([settings for settings, _ in works], first=False) as progress:
             done = _on_spark(works, shared)
             for query, (reports, failure) in done.items():
                 progress[query].add_reports(reports)

@@ -104,9 +104,8 @@ def saved(
 
     Another attempt at a run that began `since` completes what was begun from then on.
     """
-    opened = opener(settings.connection)
-    source, batch = opened(settings.checkpoint), options.batch
-    dest = options.to and absolute_address(options.to)
+    opened, batch = opener(settings.connection), options.batch
+    source, dest = opened(settings.checkpoint), options.to and absolute_address(options.to)
     if batch is None and not dest:
         batches = committed_batches(source)
         listed = () if since is None else _listed(settings, where, opened, source)
@@ -114,13 +113,9 @@ def saved(
         notes = [each.note for each in unfinished if each.note]
         begun = {note.batch for note in notes if since and note.begun >= since}
         batch = max(begun & {*batches}, default=max(batches, default=0))
-    report = savepoint(
-        source,
-        opened(dest or where.address(settings.query, batch or 0)),
-        batch=batch,
-        new_id=options.new_id,
-        dry_run=options.dry_run,
-    )
+    target = opened(dest or where.address(settings.query, batch or 0))
+    new_id, dry_run = options.new_id, options.dry_run
+    report = savepoint(source, target, batch=batch, new_id=new_id, dry_run=dry_run)
     newest = note_in_record(source, report)
     if newest:
         # Other metrics stay as the query's last run has them.
