@@ -43,7 +43,7 @@ _POINTS, _EXACT, _SPARK = 120, 60, 30
 _Row = tuple[_Count, _Count, _Count | None, _Count, _Count, _Count, _Count, _Count, _Count, _Count]
 
 
-class Kept(BaseModel):
+class LeftForPages(BaseModel):
     """A part of what a run leaves for the pages."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
@@ -59,7 +59,7 @@ class Kept(BaseModel):
             return None
 
 
-class WithheldFigures(Kept):
+class WithheldFigures(LeftForPages):
     """The due snapshots of a query that are not written for one reason, explained by `text`."""
 
     reason: str
@@ -67,7 +67,7 @@ class WithheldFigures(Kept):
     text: str
 
 
-class QueryFigures(Kept):
+class QueryFigures(LeftForPages):
     """The figures of a query after a run, or of a dry run: `statemaint_fleet`.
 
     Attributes:
@@ -133,7 +133,7 @@ class QueryFigures(Kept):
         )
 
 
-class FindingRow(Kept):
+class FindingRow(LeftForPages):
     """A finding in `statemaint_partitions`."""
 
     code: str
@@ -141,7 +141,7 @@ class FindingRow(Kept):
     damage: bool
 
 
-class Partitions(Kept):
+class Partitions(LeftForPages):
     """The partitions of a query, and its first findings: `statemaint_partitions`."""
 
     units: list[Annotated[_Row, Field(strict=False)]] = Field(default_factory=list)

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from airflow.configuration import conf
 from pydantic import Field
 
-from statemaint.airflow.figures import Kept
+from statemaint.airflow.figures import LeftForPages
 from statemaint.airflow.texts import as_csv
 from statemaint.plan.actions import Plan
 from statemaint.plan.recovery.recovery_plan import RecoveryPlan, UndoPlan
@@ -24,7 +24,7 @@ MOST_BYTES = 2_000_000
 _MOST_GROUPS = 500
 
 
-class KeptPlan(Kept, strict=False):
+class KeptPlan(LeftForPages, strict=False):
     """A plan of one query, in the XCom `statemaint_plan`.
 
     Attributes:
