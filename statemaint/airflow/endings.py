@@ -114,7 +114,7 @@ def counts_of(report: Mapping[str, Any]) -> dict[str, int]:
             return {name: report[key] for name, key in _COUNTS.items() if key in report}
 
 
-class WaitingOperator:
+class WaitingOperator(TracedOperator):
     """The part of an operator that waits for a lease in the triggerer, if it is deferrable.
 
     Attributes:
@@ -133,7 +133,7 @@ class WaitingOperator:
         return self.execute(context)  # type: ignore[attr-defined]
 
 
-class StatemaintTask(WaitingOperator, TracedOperator, _PythonDecoratedOperator):
+class StatemaintTask(WaitingOperator, _PythonDecoratedOperator):
     """The operator of `@task`, for our tasks."""
 
     def execute(self, context: Any) -> Any:

@@ -20,24 +20,9 @@ from airflow.sdk import (
 )
 from airflow.sdk.exceptions import AirflowFailException
 
+from statemaint.airflow import form, names
 from statemaint.airflow.callbacks import callbacks_of, deadline
-from statemaint.airflow.form import (
-    document,
-    form,
-    savepoint_document,
-    savepoint_form,
-    together_document,
-    together_form,
-)
 from statemaint.airflow.location import queries_reader
-from statemaint.airflow.names import (
-    FILE_DAG,
-    GATEWAY_VARIABLE,
-    broken_dag_id,
-    dag_id,
-    savepoint_id,
-    together_id,
-)
 from statemaint.airflow.run_tasks import Terms, run_tasks, together_tasks
 from statemaint.airflow.savepoints import savepoint_tasks
 from statemaint.airflow.settings import QuerySettings, query_settings
@@ -78,14 +63,14 @@ def _builders(reading: QueriesReading) -> dict[str, Callable[[], DAG]]:
     }
     others: list[Problem] = []
     for entry in reading.broken:
-        name = broken_dag_id(entry.name)
+        name = names.broken_dag_id(entry.name)
         if entry.kept or name in builders:
             others += entry.problems
         else:
             builders[name] = partial(_broken, reading, name, _what(entry.name), entry.problems)
     if others := [*others, *reading.problems, *_gateway()[1]]:
         what = f"The queries file {reading.path} has mistakes"
-        builders[FILE_DAG] = partial(_broken, reading, FILE_DAG, what, others)
+        builders[names.FILE_DAG] = partial(_broken, reading, names.FILE_DAG, what, others)
     return builders
 
 
@@ -93,13 +78,18 @@ def _makers(reading: QueriesReading) -> Iterator[tuple[str, str, str, Maker]]:
     """Yields each DAG's id, a query of it, what is wrong if it cannot be made, and its maker."""
     for name, query in reading.queries.items():
         if query.enabled and not query.together:
-            yield dag_id(name), name, _what(name), partial(_maintenance, reading, name)
+            yield names.dag_id(name), name, _what(name), partial(_maintenance, reading, name)
         if query.enabled and query.savepoint:
             make = partial(_savepoints, query.savepoint, reading, name)
-            yield savepoint_id(name), name, _what(name), make
-    for shared, names in groups(reading.queries).items():
+            yield names.savepoint_id(name), name, _what(name), make
+    for shared, members in groups(reading.queries).items():
         what = f"`together: {shared}` in the queries file is not valid, so none of it is maintained"
-        yield together_id(shared), names[0], what, partial(_together, reading, shared, names)
+        yield (
+            names.together_id(shared),
+            members[0],
+            what,
+            partial(_together, reading, shared, members),
+        )
 
 
 def _built(reading: QueriesReading, identity: str, name: str, what: str, make: Maker) -> DAG:
@@ -151,11 +141,11 @@ def _broken(reading: QueriesReading, identity: str, what: str, problems: Iterabl
 
 def _gateway() -> tuple[str | None, list[Problem]]:
     """Returns the environment's Pushgateway, and what is wrong with it."""
-    given = os.environ.get(GATEWAY_VARIABLE)
+    given = os.environ.get(names.GATEWAY_VARIABLE)
     try:
         return given and must_be_open(given), []
     except ValueError as error:
-        return None, [Problem(0, GATEWAY_VARIABLE, str(error), "the environment")]
+        return None, [Problem(0, names.GATEWAY_VARIABLE, str(error), "the environment")]
 
 
 def settings_of(reading: QueriesReading, name: str) -> QuerySettings:
@@ -168,14 +158,14 @@ def settings_of(reading: QueriesReading, name: str) -> QuerySettings:
         query,
         reading.policy_of(name),
         Targets(
-            _gateway()[0] if os.environ.get(GATEWAY_VARIABLE) else file.pushgateway,
+            _gateway()[0] if os.environ.get(names.GATEWAY_VARIABLE) else file.pushgateway,
             GatewayAuth(**auth.model_dump()) if auth else GatewayAuth(),
             Path(file.textfile) if file.textfile else None,
             known,
             detailed,
         ),
         plans=file.plans,
-        dag=together_id(query.together) if query.together else dag_id(name),
+        dag=names.together_id(query.together) if query.together else names.dag_id(name),
         origin=origin,
         former=former,
         routing=reading.routing_of(name),
@@ -193,9 +183,9 @@ def _savepoints(where: SavepointSettings, reading: QueriesReading, name: str) ->
     arguments = {
         **dag_arguments(query, settings),
         "description": f"Makes savepoints of {name}, and deletes old ones",
-        "doc_md": savepoint_document(query, settings, where),
+        "doc_md": form.savepoint_document(query, settings, where),
         "schedule": where.schedule,
-        "params": savepoint_form(where.to),
+        "params": form.savepoint_form(where.to),
         "deadline": None,
         # Without a schedule, a new one runs only when asked to: paused, that run would stay queued.
         "is_paused_upon_creation": None if where.schedule else False,
@@ -204,14 +194,14 @@ def _savepoints(where: SavepointSettings, reading: QueriesReading, name: str) ->
     return arguments, partial(savepoint_tasks, settings, where, waits)
 
 
-def _together(reading: QueriesReading, shared: str, names: Sequence[str]) -> Made:
-    query, settings = reading.queries[names[0]], [settings_of(reading, name) for name in names]
+def _together(reading: QueriesReading, shared: str, members: Sequence[str]) -> Made:
+    query, settings = reading.queries[members[0]], [settings_of(reading, name) for name in members]
     arguments = {
         **dag_arguments(query, settings[0]),
-        "description": f"Maintains the state of {len(names)} queries, together: {shared}",
-        "doc_md": together_document(shared, names, query),
-        "params": together_form(names),
-        "tags": sorted({"statemaint"}.union(*(reading.queries[name].tags for name in names))),
+        "description": f"Maintains the state of {len(members)} queries, together: {shared}",
+        "doc_md": form.together_document(shared, members, query),
+        "params": form.together_form(members),
+        "tags": sorted({"statemaint"}.union(*(reading.queries[name].tags for name in members))),
         "deadline": deadline(shared, query),
     }
     return arguments, partial(together_tasks, shared, settings)
@@ -220,12 +210,12 @@ def _together(reading: QueriesReading, shared: str, names: Sequence[str]) -> Mad
 def dag_arguments(query: Query, settings: QuerySettings) -> dict[str, Any]:
     return {
         "description": f"Maintains the state of {settings.query}",
-        "doc_md": document(query, settings),
+        "doc_md": form.document(query, settings),
         "schedule": _schedule(query),
         "start_date": START,
         "catchup": False,
         "max_active_runs": 1,
-        "params": form(settings.policy, settings.engine),
+        "params": form.form(settings.policy, settings.engine),
         "tags": sorted({"statemaint", *query.tags}),
         "default_args": task_arguments(query),
         "on_failure_callback": [resolve(notifier) for notifier in query.notify] or None,

@@ -11,14 +11,7 @@ from typing import Any
 
 from airflow.sdk import Asset, BaseOperator
 
-from statemaint.airflow.endings import (
-    TracedOperator,
-    WaitingOperator,
-    errors_end,
-    fail,
-    update_assets,
-    wait,
-)
+from statemaint.airflow.endings import WaitingOperator, errors_end, fail, update_assets, wait
 from statemaint.airflow.hooks import Health, StatemaintHook, health_of, repaired_health, valid_spark
 from statemaint.airflow.links import links
 from statemaint.airflow.names import NOTE, POOL, asset_uri, findings_uri, run_name
@@ -44,7 +37,7 @@ FOUND = "found"
 _HOUR = timedelta(hours=1)
 
 
-class CheckpointOperator(WaitingOperator, TracedOperator, BaseOperator):
+class CheckpointOperator(WaitingOperator, BaseOperator):
     """The common part of all operators on one checkpoint.
 
     Args:

@@ -30,14 +30,7 @@ from statemaint.airflow.links import add_links
 from statemaint.airflow.names import COSTS, NOTE, asset_uri, findings_uri, of_query, run_name
 from statemaint.airflow.plans import PLAN, plan_address
 from statemaint.airflow.publish import all_reporting, publish_held, reporting
-from statemaint.airflow.settings import (
-    Notified,
-    Options,
-    QuerySettings,
-    about,
-    unknown_options,
-    wrong_options,
-)
+from statemaint.airflow.settings import Notified, Options, QuerySettings, about, wrong_options
 from statemaint.airflow.tasks import HANDOVER, PLANNED, REPORT, Planned
 from statemaint.airflow.texts import cut, note_of_queries
 from statemaint.execute.lease import QUIET
@@ -226,8 +219,8 @@ def _plan_all_task(queries: Sequence[QuerySettings]) -> Any:
 def _chosen(queries: Sequence[QuerySettings]) -> list[QuerySettings]:
     """Returns the queries of this run; fails it if its configuration is wrong."""
     context = get_current_context()
-    if unknown := unknown_options(context["dag_run"].conf, tuple(together_form(()))):
-        fail(unknown)
+    if wrong := wrong_options(context, tuple(together_form(()))):
+        fail(wrong)
     maintained = [settings.query for settings in queries]
     names = context["params"].get("queries") or maintained
     if strange := sorted(set(names) - set(maintained)):

@@ -275,18 +275,18 @@ class Options:
         )
 
 
-def wrong_options(context: Mapping[str, Any]) -> Failure | None:
-    """Returns the failure of a run of a query's DAG whose configuration has a mistake."""
+def wrong_options(
+    context: Mapping[str, Any], options: Sequence[str] = Options.__slots__
+) -> Failure | None:
+    """Returns the failure of a run of maintenance whose configuration has a mistake."""
     try:
         Options.of(context["params"])
     except ConfigError as error:
         return Failure.of(error)
-    return unknown_options(context["dag_run"].conf)
+    return unknown_options(context["dag_run"].conf, options)
 
 
-def unknown_options(
-    conf: Mapping[str, Any] | None, options: Sequence[str] = Options.__slots__
-) -> Failure | None:
+def unknown_options(conf: Mapping[str, Any] | None, options: Sequence[str]) -> Failure | None:
     """Returns the failure of a run whose configuration has unknown keys.
 
     A misspelt `dry_run` must not become a run that deletes.
