@@ -84,12 +84,8 @@ def _makers(reading: QueriesReading) -> Iterator[tuple[str, str, str, Maker]]:
             yield names.savepoint_id(name), name, _what(name), make
     for shared, members in groups(reading.queries).items():
         what = f"`together: {shared}` in the queries file is not valid, so none of it is maintained"
-        yield (
-            names.together_id(shared),
-            members[0],
-            what,
-            partial(_together, reading, shared, members),
-        )
+        make = partial(_together, reading, shared, members)
+        yield names.together_id(shared), members[0], what, make
 
 
 def _built(reading: QueriesReading, identity: str, name: str, what: str, make: Maker) -> DAG:

@@ -72,9 +72,8 @@ def _with_session(work: Callable[[Any, Any], None], dag_run: Any) -> None:
     from sqlalchemy.orm import object_session  # noqa: PLC0415 -- only where there is a database
 
     dag, session = dag_run.dag_id, object_session(dag_run)
-    if session and (
-        names.query_of(dag) is not None or names.is_together(dag) or dag in names.MANUAL_DAGS
-    ):
+    maintains = names.query_of(dag) is not None or names.is_together(dag)
+    if session and (maintains or dag in names.MANUAL_DAGS):
         work(dag_run, session)
 
 
@@ -87,9 +86,8 @@ def _check_pools(dag_run: Any, session: Any) -> None:
         pools = {task.pool for task in tasks}
         missing = pools - set(session.scalars(select(Pool.pool).where(Pool.pool.in_(pools))))
     if missing:
-        dag_run.note = (
-            f"Nothing was done: {names.missing_pool(min(missing))} Then trigger it again."
-        )
+        what = names.missing_pool(min(missing))
+        dag_run.note = f"Nothing was done: {what} Then trigger it again."
         _log.error("%s, run %s: %s", dag_run.dag_id, dag_run.run_id, dag_run.note)
         for task in tasks:  # from which the scheduler concludes that the run has failed
             task.set_state("failed", session=session)
