@@ -172,16 +172,14 @@ def wait(held: str, most: timedelta, *, checkpoint: str, connection: str | None)
 def form_values(names: Sequence[str]) -> dict[str, Any]:
     """Returns the values of the run's form; refuses other keys before anything is done."""
     context = get_current_context()
-    if unknown := unknown_options(context["dag_run"].conf, names):
-        fail(unknown)
+    fail(unknown_options(context["dag_run"].conf, names))
     return {name: context["params"][name] for name in names}
 
 
-def fail(failure: Failure) -> NoReturn:
-    """Fails the task, for good unless another attempt could succeed."""
-    if failure.retry:
-        raise AirflowException(failure.reason)
-    raise AirflowFailException(failure.reason)
+def fail(failure: Failure | None) -> None:
+    """Fails the task if there is a failure, for good unless another attempt could succeed."""
+    if failure:
+        raise (AirflowException if failure.retry else AirflowFailException)(failure.reason)
 
 
 @contextmanager

@@ -144,8 +144,7 @@ def _recovery_dag(reading: QueriesReading, recovery: _Recovery) -> DAG:
                 _log.info(shown.log)
                 _pass_on(shown)
                 if shown.document is None:
-                    if shown.failure:
-                        fail(shown.failure)
+                    fail(shown.failure)
                     skipped = ["approve", "apply"]
                     raise DownstreamTasksSkipped(tasks=skipped)  # type: ignore[no-untyped-call]
             return shown.document
@@ -166,8 +165,7 @@ def _recovery_dag(reading: QueriesReading, recovery: _Recovery) -> DAG:
                 done = recovery.applier(settings, form, document)
                 progress.add(**done.figures)
                 _log.info(done.log)
-                if done.failure:
-                    fail(done.failure)
+                fail(done.failure)
             return done.json
 
         planned: Any = plan()

@@ -88,8 +88,7 @@ def plan_task(settings: QuerySettings, terms: Terms) -> Any:
         if planned.held:
             _wait(planned.held, where, terms)
         pass_on(planned.xcoms(options) | ({NOTE: planned.note} if planned.note else {}))
-        if planned.failure:
-            fail(planned.failure)
+        fail(planned.failure)
         if options.dry_run:
             _skip("maintain", "report")
         return tasks.mapped(where, planned.bundles)
@@ -132,8 +131,7 @@ def _maintain_task(settings: QuerySettings, terms: Terms) -> Any:
                 reports, failure = [report], report.failure
             # Passed on before the task may fail: a failed task returns nothing.
             pass_on({REPORT: [dumped(report) for report in reports]})
-            if failure:
-                fail(failure)
+            fail(failure)
 
     return maintain
 
@@ -206,8 +204,7 @@ def _plan_all_task(queries: Sequence[QuerySettings]) -> Any:
                 f"{name}: {plan.note or failures[name].reason}" for name, plan in plans.items()
             )
             pass_on({NOTE: cut([*notes])})
-            if failure := _failed(failures):
-                fail(failure)
+            fail(_failed(failures))
             _skip("spark", "report")
         # This attempt has no work: another one loses nothing, and may succeed.
         if len(failures) == len(plans) and (failure := _failed(failures)) and failure.retry:
@@ -219,13 +216,13 @@ def _plan_all_task(queries: Sequence[QuerySettings]) -> Any:
 def _chosen(queries: Sequence[QuerySettings]) -> list[QuerySettings]:
     """Returns the queries of this run; fails it if its configuration is wrong."""
     context = get_current_context()
-    if wrong := wrong_options(context, tuple(together_form(()))):
-        fail(wrong)
+    fail(wrong_options(context, tuple(together_form(()))))
     maintained = [settings.query for settings in queries]
     names = context["params"].get("queries") or maintained
     if strange := sorted(set(names) - set(maintained)):
         listed = ", ".join(strange)
-        fail(Failure(f"CONFIG: the DAG does not maintain {listed}, but {', '.join(maintained)}"))
+        what = f"the DAG does not maintain {listed}, but {', '.join(maintained)}"
+        fail(Failure(f"CONFIG: {what}"))
     return [settings for settings in queries if settings.query in names]
 
 
@@ -282,8 +279,7 @@ def _spark_task(shared: str, queries: Sequence[QuerySettings]) -> Any:
                     progress[query].failed = True
         for query, (reports, _) in done.items():
             pass_on({REPORT: [dumped(report) for report in reports]}, query)
-        if failure := _failed(failures):
-            fail(failure)
+        fail(_failed(failures))
         if not works:
             raise AirflowSkipException("no query has work")
 
