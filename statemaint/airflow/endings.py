@@ -19,6 +19,7 @@ from airflow.sdk.exceptions import (
     AirflowException,
     AirflowFailException,
     AirflowRescheduleException,
+    DownstreamTasksSkipped,
     TaskDeferred,
 )
 
@@ -182,6 +183,11 @@ def fail(failure: Failure | None) -> None:
         raise (AirflowException if failure.retry else AirflowFailException)(failure.reason)
 
 
+def skip(*names: str) -> NoReturn:
+    """Ends the task, and skips tasks after it by their ids."""
+    raise DownstreamTasksSkipped(tasks=[*names])  # type: ignore[no-untyped-call]
+
+
 @contextmanager
 def errors_end(waits: timedelta, connection: str | None) -> Iterator[None]:
     """Ends the task with our errors: waits for a lease that another run holds, fails otherwise."""
@@ -194,18 +200,6 @@ def errors_end(waits: timedelta, connection: str | None) -> Iterator[None]:
         fail(Failure.of(error))
     except ValueError as error:
         fail(Failure(f"CONFIG: {error}"))
-
-
-@contextmanager
-def of_one_build() -> Iterator[None]:
-    """Fails a task that cannot read what the earlier tasks of its run have passed on."""
-    try:
-        yield
-    except ValueError as error:
-        raise AirflowFailException(
-            "CONFIG: an earlier task of this run ran on another build of statemaint; "
-            f"clear the whole run, to begin again with its plan ({str(error).splitlines()[0]})"
-        ) from None
 
 
 def update_assets(context: Mapping[str, Any], query: str, report: Mapping[str, Any]) -> None:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Param, get_current_context
-from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
+from airflow.sdk.exceptions import AirflowFailException
 
 from statemaint.airflow import names
-from statemaint.airflow.endings import fail, form_values, our_task
+from statemaint.airflow.endings import fail, form_values, our_task, skip
 from statemaint.airflow.factory import START, settings_of
 from statemaint.airflow.form import optional, required, reshape_form, toggle
 from statemaint.airflow.links import add_links
@@ -145,8 +145,7 @@ def _recovery_dag(reading: QueriesReading, recovery: _Recovery) -> DAG:
                 _pass_on(shown)
                 if shown.document is None:
                     fail(shown.failure)
-                    skipped = ["approve", "apply"]
-                    raise DownstreamTasksSkipped(tasks=skipped)  # type: ignore[no-untyped-call]
+                    skip("approve", "apply")
             return shown.document
 
         approve: Any = ApprovalOperator(

@@ -170,9 +170,7 @@ def _end(child: subprocess.Popen[str]) -> None:
 
 def _hook(spark: SparkSettings, arguments: Sequence[str], name: str) -> Any:
     try:
-        from airflow.providers.apache.spark.hooks.spark_submit import (  # noqa: PLC0415 -- an extra
-            SparkSubmitHook,
-        )
+        from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook  # noqa: PLC0415 -- an extra
     except ImportError:
         raise ConfigError(
             f"spark.connection is for Airflow's Spark provider package; pip install {_PROVIDER}, "

@@ -8,22 +8,19 @@ program. Each XCom is then of one query, by its key (`names.of_query`).
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, NoReturn, cast
 
 from airflow.sdk import Asset, get_current_context
-from airflow.sdk.exceptions import (
-    AirflowFailException,
-    AirflowSkipException,
-    DownstreamTasksSkipped,
-)
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from statemaint.airflow import on_spark, tasks
-from statemaint.airflow.endings import fail, notify_all, of_one_build, our_task, update_assets, wait
+from statemaint.airflow.endings import fail, notify_all, our_task, skip, update_assets, wait
 from statemaint.airflow.figures import figures_of_run
 from statemaint.airflow.form import together_form
 from statemaint.airflow.links import add_links
@@ -90,7 +87,7 @@ def plan_task(settings: QuerySettings, terms: Terms) -> Any:
         pass_on(planned.xcoms(options) | ({NOTE: planned.note} if planned.note else {}))
         fail(planned.failure)
         if options.dry_run:
-            _skip("maintain", "report")
+            skip(_sibling("maintain"), _sibling("report"))
         return tasks.mapped(where, planned.bundles)
 
     return plan
@@ -104,10 +101,6 @@ def _wait(held: str, settings: QuerySettings, terms: Terms) -> NoReturn:
     wait(held, terms.waits, checkpoint=settings.checkpoint, connection=settings.connection)
 
 
-def _skip(*names: str) -> NoReturn:
-    raise DownstreamTasksSkipped(tasks=[*map(_sibling, names)])  # type: ignore[no-untyped-call]
-
-
 def _maintain_task(settings: QuerySettings, terms: Terms) -> Any:
     @our_task(
         "maintain",
@@ -118,7 +111,7 @@ def _maintain_task(settings: QuerySettings, terms: Terms) -> Any:
         where, options = _located(settings, terms), _options(terms)
         # Airflow does not give a mapped task the links that its DAG shows.
         add_links(get_current_context()["task"], query=settings.query)
-        with of_one_build():
+        with _of_one_build():
             planned = tasks.bundles_of([bundle])
         order = options.order(where, planned, run=_run(), handover=_pulled(HANDOVER))
         with reporting(where) as progress:
@@ -205,7 +198,7 @@ def _plan_all_task(queries: Sequence[QuerySettings]) -> Any:
             )
             pass_on({NOTE: cut([*notes])})
             fail(_failed(failures))
-            _skip("spark", "report")
+            skip("spark", "report")
         # This attempt has no work: another one loses nothing, and may succeed.
         if len(failures) == len(plans) and (failure := _failed(failures)) and failure.retry:
             fail(failure)
@@ -359,8 +352,20 @@ def _results(worker: str, query: str = "") -> TaskResults:
     return results_of(_pulled(PLANNED, query), reports)
 
 
+@contextmanager
+def _of_one_build() -> Iterator[None]:
+    """Fails a task that cannot read what the earlier tasks of its run have passed on."""
+    try:
+        yield
+    except ValueError as error:
+        raise AirflowFailException(
+            "CONFIG: an earlier task of this run ran on another build of statemaint; "
+            f"clear the whole run, to begin again with its plan ({str(error).splitlines()[0]})"
+        ) from None
+
+
 def results_of(planned: Any, reports: Iterable[Any]) -> TaskResults:
-    with of_one_build():
+    with _of_one_build():
         results = loaded(TaskResults, planned) if planned else TaskResults()
         return replace(results, reports=tuple(loaded(BundleReport, report) for report in reports))
 

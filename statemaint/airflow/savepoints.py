@@ -11,10 +11,9 @@ from functools import partial
 from typing import Any
 
 from airflow.sdk import get_current_context
-from airflow.sdk.exceptions import DownstreamTasksSkipped
 
 from statemaint.airflow.connections import opener
-from statemaint.airflow.endings import errors_end, fail, form_values, our_task
+from statemaint.airflow.endings import errors_end, fail, form_values, our_task, skip
 from statemaint.airflow.links import add_links
 from statemaint.airflow.names import SAVED
 from statemaint.airflow.publish import published, reporting
@@ -67,7 +66,7 @@ def savepoint_tasks(settings: QuerySettings, where: SavepointSettings, waits: ti
             report, newest = saved(settings, where, options, since=since)
             _log.info(_line(report))
             if options.dry_run:
-                raise DownstreamTasksSkipped(tasks=["expire"])  # type: ignore[no-untyped-call]
+                skip("expire")
             progress.add(snapshots_written=report.stores, bytes_written=report.written)
         if newest:
             ti.xcom_push(SAVED, asdict(newest))

@@ -20,15 +20,7 @@ from statemaint.airflow.publish import publish
 from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.errors import ConfigError, LeaseHeldError, StatemaintError
 from statemaint.execute.lease import check_free, end_earlier
-from statemaint.maintain.bundles import (
-    Bundle,
-    Costs,
-    bundles,
-    costs_of,
-    task_count,
-    unit_count,
-    weights,
-)
+from statemaint.maintain.bundles import Bundle, bundles, costs_of, task_count, unit_count, weights
 from statemaint.maintain.record import is_refusal
 from statemaint.maintain.run import OnOutcome, end_run, ignored, reserve
 from statemaint.maintain.work import TaskResults, WorkOrder, maintain_part, prepare
@@ -100,7 +92,7 @@ def plan_query(
     holder: Holder | None = None,
     *,
     run: str = "",
-    costs: Costs | None = None,
+    costs: Mapping[str, float] | None = None,
 ) -> Planned:
     """Fixes the run's target version and finds the partitions that need attention.
 
@@ -133,7 +125,11 @@ def plan_query(
 
 
 def _planned(
-    settings: QuerySettings, options: Options, storage: Storage, holder: Holder | None, costs: Costs
+    settings: QuerySettings,
+    options: Options,
+    storage: Storage,
+    holder: Holder | None,
+    costs: Mapping[str, float],
 ) -> Planned:
     prepared = prepare(storage, options.change(settings.policy), options.request())
     plan = prepared.plan
