@@ -63,7 +63,11 @@ class TracedOperator:
         from airflow.providers.openlineage.extractors import OperatorLineage  # noqa: PLC0415
 
         del task_instance
-        reports, totals, outputs = reports_of(self.result), Counter[str](), []
+        # One report, or one for each query by its name.
+        results = self.result if isinstance(self.result, Mapping) else {}
+        parts = [results] if "checkpoint" in results else results.values()
+        reports = [each for each in parts if isinstance(each, Mapping) and "checkpoint" in each]
+        totals, outputs = Counter[str](), []
         for report in reports:
             counts = counts_of(report)
             totals.update(counts)
@@ -78,13 +82,6 @@ class TracedOperator:
             outputs=outputs,
             run_facets={"statemaint": run} if reports else {},
         )
-
-
-def reports_of(result: object) -> list[Mapping[str, Any]]:
-    """Returns the reports in a task's result: one, or one for each query by its name."""
-    results = result if isinstance(result, Mapping) else {}
-    reports = [results] if "checkpoint" in results else results.values()
-    return [each for each in reports if isinstance(each, Mapping) and "checkpoint" in each]
 
 
 def outputs_of(report: Mapping[str, Any]) -> list[str]:

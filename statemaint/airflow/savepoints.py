@@ -30,7 +30,6 @@ from statemaint.savepoint.expiry import without_expired
 from statemaint.savepoint.keep import decide
 from statemaint.savepoint.plan import committed_batches
 from statemaint.savepoint.report import note_in_record
-from statemaint.storage import Opener, Storage
 from statemaint.wording import counted
 
 _log = logging.getLogger(__name__)
@@ -107,7 +106,8 @@ def saved(
     source, dest = opened(settings.checkpoint), options.to and absolute_address(options.to)
     if batch is None and not dest:
         batches = committed_batches(source)
-        listed = () if since is None else _listed(settings, where, opened, source)
+        folder = where.folder(settings.query)
+        listed = list_savepoints(folder, source=source.root, opened=opened) if since else ()
         unfinished = (each for each in listed if each.state is SavepointState.UNFINISHED)
         notes = [each.note for each in unfinished if each.note]
         begun = {note.batch for note in notes if since and note.begun >= since}
@@ -125,17 +125,11 @@ def saved(
 def expired(settings: QuerySettings, where: SavepointSettings) -> tuple[Savepoint, ...]:
     """Returns the savepoints of a query; those that no rule keeps, as they are once deleted."""
     opened, folder = opener(settings.connection), where.folder(settings.query)
-    listed = _listed(settings, where, opened, opened(settings.checkpoint))
+    listed = list_savepoints(folder, source=opened(settings.checkpoint).root, opened=opened)
     if not where.keep:
         return listed
     rules = {str(rule): count for rule, count in where.keep.items()}
     return without_expired(decide(listed, rules, opened(folder).now()), folder, opened=opened)
-
-
-def _listed(
-    settings: QuerySettings, where: SavepointSettings, opened: Opener, source: Storage
-) -> tuple[Savepoint, ...]:
-    return list_savepoints(where.folder(settings.query), source=source.root, opened=opened)
 
 
 def _line(report: SavepointReport) -> str:
