@@ -300,7 +300,7 @@ def test_a_dry_run_whose_plan_cannot_be_written_is_shown_all_the_same(
     ],
 )
 def test_a_key_that_is_no_option_is_refused(conf: dict[str, object] | None, said: str) -> None:
-    failure = unknown_options(conf)
+    failure = unknown_options(conf, Options.__slots__)
     assert (failure is None) == (said is None)
     if failure:
         assert said in failure.reason
