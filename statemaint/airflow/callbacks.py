@@ -43,7 +43,6 @@ def deadline(name: str, query: Query) -> DeadlineAlert | None:
 def deadline_missed(
     query: str, notify: Iterable[Mapping[str, Any]], context: Mapping[str, Any] | None = None
 ) -> None:
-    """Logs that a query's maintenance is late, and calls its notifiers."""
     _log.error("maintenance of %s has missed its deadline", query)
     for notifier in notify:
         resolve(Notifier.model_validate(dict(notifier)))(context or {})

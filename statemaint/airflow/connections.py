@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError
@@ -85,13 +85,13 @@ def s3_options(connection: Connection, environment: Mapping[str, str]) -> S3Opti
     if connection.conn_type not in (_TYPE, OWN_TYPE):
         raise ConfigError(f"{name} is of type {connection.conn_type!r}; S3 takes type {_TYPE!r}")
     extra = _extra(connection, name)
-    endpoint = checked_endpoint(f"{name}: endpoint_url", extra.get("endpoint_url"))
+    endpoint = checked_endpoint(f"{name}: endpoint_url", extra.pop("endpoint_url", None))
     options = options_from(environment)
     session = _session(connection, extra, name)
     return replace(options, session=session, endpoint=endpoint or options.endpoint)
 
 
-def _extra(connection: Connection, name: str) -> dict[str, str]:
+def _extra(connection: Connection, name: str) -> dict[str, Any]:
     # Airflow's own `extra_dejson` treats unreadable text as empty.
     try:
         document = json.loads(connection.extra or "{}")
@@ -111,7 +111,7 @@ def _extra(connection: Connection, name: str) -> dict[str, str]:
     return extra
 
 
-def _session(connection: Connection, extra: Mapping[str, str], name: str) -> "Session":
+def _session(connection: Connection, extra: Mapping[str, Any], name: str) -> "Session":
     # The plugin and the DAGs are also imported where S3 is not needed.
     import boto3  # noqa: PLC0415
     from botocore.exceptions import BotoCoreError  # noqa: PLC0415
@@ -120,12 +120,6 @@ def _session(connection: Connection, extra: Mapping[str, str], name: str) -> "Se
     if bool(key) != bool(secret):
         raise ConfigError(f"{name}: has only one of access key and secret; give both, or neither")
     try:
-        return boto3.Session(
-            aws_access_key_id=key,
-            aws_secret_access_key=secret,
-            aws_session_token=extra.get("aws_session_token"),
-            region_name=extra.get("region_name"),
-            profile_name=extra.get("profile_name"),
-        )
+        return boto3.Session(aws_access_key_id=key, aws_secret_access_key=secret, **extra)
     except BotoCoreError as error:
         raise ConfigError(f"{name}: {error}") from None

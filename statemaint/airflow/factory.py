@@ -1,12 +1,13 @@
 """From the queries file to DAGs: `plan` -> mapped `maintain` -> `report`, for each query."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from airflow.configuration import conf
 from airflow.executors.executor_loader import ExecutorLoader
 from airflow.sdk import (
     DAG,
@@ -19,29 +20,13 @@ from airflow.sdk import (
 )
 from airflow.sdk.exceptions import AirflowFailException
 
+from statemaint.airflow import form, names
 from statemaint.airflow.callbacks import callbacks_of, deadline
-from statemaint.airflow.form import (
-    document,
-    form,
-    savepoint_document,
-    savepoint_form,
-    together_document,
-    together_form,
-)
 from statemaint.airflow.location import queries_reader
-from statemaint.airflow.names import (
-    FILE_DAG,
-    GATEWAY_VARIABLE,
-    broken_dag_id,
-    dag_id,
-    savepoint_id,
-    together_id,
-)
-from statemaint.airflow.publish import with_metrics
-from statemaint.airflow.run_tasks import Terms, run_tasks
+from statemaint.airflow.run_tasks import Terms, run_tasks, together_tasks
 from statemaint.airflow.savepoints import savepoint_tasks
 from statemaint.airflow.settings import QuerySettings, query_settings
-from statemaint.airflow.together import together_tasks
+from statemaint.metrics.options import GatewayAuth, Targets, origins_of
 from statemaint.queries.checks import must_be_open
 from statemaint.queries.merged import groups
 from statemaint.queries.models import Query, SavepointSettings
@@ -52,11 +37,13 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 """Schedules start here; with `catchup` off, missed runs are not made up."""
 # The delays between attempts double up to this.
 _LONGEST_DELAY = timedelta(hours=1)
-# The address of the Pushgateway of a query.
-Gateway = Callable[[str], str | None]
+
+Made = tuple[dict[str, Any], Callable[[], object]]
+"""The arguments of a DAG, but for its id, and the function that adds its tasks."""
+Maker = Callable[[], Made]
 
 
-def build_dags(path: str | Path, *, environ: Mapping[str, str] = os.environ) -> dict[str, DAG]:
+def build_dags(path: str | Path) -> dict[str, DAG]:
     """Returns a DAG for each query of a file, by its id; never raises.
 
     An invalid entry has one DAG that shows why and fails. One more shows the mistakes outside of
@@ -65,54 +52,51 @@ def build_dags(path: str | Path, *, environ: Mapping[str, str] = os.environ) -> 
     A process that runs one task builds the DAG of that task only.
     """
     requested = get_parsing_context().dag_id
-    builders = _builders(queries_reader(path, environ=environ).read(), environ)
+    builders = _builders(queries_reader(path).read())
     return {name: build() for name, build in builders.items() if requested in (None, name)}
 
 
-def _builders(reading: QueriesReading, environ: Mapping[str, str]) -> dict[str, Callable[[], DAG]]:
-    gateway, wrong = _gateway(reading, environ)
+def _builders(reading: QueriesReading) -> dict[str, Callable[[], DAG]]:
     builders: dict[str, Callable[[], DAG]] = {
         identity: partial(_built, reading, identity, name, what, make)
-        for identity, name, what, make in _makers(reading, gateway)
+        for identity, name, what, make in _makers(reading)
     }
     others: list[Problem] = []
     for entry in reading.broken:
-        name = broken_dag_id(entry.name)
+        name = names.broken_dag_id(entry.name)
         if entry.kept or name in builders:
             others += entry.problems
         else:
             builders[name] = partial(_broken, reading, name, _what(entry.name), entry.problems)
-    if others := [*others, *reading.problems, *wrong]:
+    if others := [*others, *reading.problems, *_gateway()[1]]:
         what = f"The queries file {reading.path} has mistakes"
-        builders[FILE_DAG] = partial(_broken, reading, FILE_DAG, what, others)
+        builders[names.FILE_DAG] = partial(_broken, reading, names.FILE_DAG, what, others)
     return builders
 
 
-def _makers(
-    reading: QueriesReading, gateway: Gateway
-) -> Iterator[tuple[str, str, str, Callable[[], DAG]]]:
+def _makers(reading: QueriesReading) -> Iterator[tuple[str, str, str, Maker]]:
     """Yields each DAG's id, a query of it, what is wrong if it cannot be made, and its maker."""
     for name, query in reading.queries.items():
         if query.enabled and not query.together:
-            make = partial(_maintenance, reading, name, gateway)
-            yield dag_id(name), name, _what(name), make
+            yield names.dag_id(name), name, _what(name), partial(_maintenance, reading, name)
         if query.enabled and query.savepoint:
-            make = partial(_savepoints, query.savepoint, reading, name, gateway)
-            yield savepoint_id(name), name, _what(name), make
-    for shared, names in groups(reading.queries).items():
+            make = partial(_savepoints, query.savepoint, reading, name)
+            yield names.savepoint_id(name), name, _what(name), make
+    for shared, members in groups(reading.queries).items():
         what = f"`together: {shared}` in the queries file is not valid, so none of it is maintained"
-        make = partial(_together, reading, shared, names, gateway)
-        yield together_id(shared), names[0], what, make
+        make = partial(_together, reading, shared, members)
+        yield names.together_id(shared), members[0], what, make
 
 
-def _built(
-    reading: QueriesReading, identity: str, name: str, what: str, make: Callable[[], DAG]
-) -> DAG:
+def _built(reading: QueriesReading, identity: str, name: str, what: str, make: Maker) -> DAG:
     try:
-        return make()
+        arguments, add_tasks = make()
+        with DAG(dag_id=identity, **arguments) as dag:  # noqa: AIR002 -- they have a schedule
+            add_tasks()
     except Exception as error:  # noqa: BLE001 -- one query's mistake must not stop the others
         why = " ".join(str(error).split()) or type(error).__name__
         return _broken(reading, identity, what, [reading.problem_of(name, why)])
+    return dag
 
 
 def _what(name: str) -> str:
@@ -151,86 +135,83 @@ def _broken(reading: QueriesReading, identity: str, what: str, problems: Iterabl
     return dag
 
 
-def _gateway(reading: QueriesReading, environ: Mapping[str, str]) -> tuple[Gateway, list[Problem]]:
-    given = environ.get(GATEWAY_VARIABLE)
-    if not given:
-        return lambda query: reading.settings_of(query).pushgateway, []
+def _gateway() -> tuple[str | None, list[Problem]]:
+    """Returns the environment's Pushgateway, and what is wrong with it."""
+    given = os.environ.get(names.GATEWAY_VARIABLE)
     try:
-        gateway = must_be_open(given)
+        return given and must_be_open(given), []
     except ValueError as error:
-        return lambda _: None, [Problem(0, GATEWAY_VARIABLE, str(error), "the environment")]
-    return lambda _: gateway, []
+        return None, [Problem(0, names.GATEWAY_VARIABLE, str(error), "the environment")]
 
 
-def settings_of(
-    reading: QueriesReading, name: str, gateway: Gateway | None = None
-) -> QuerySettings:
-    """Returns the settings of a query of a file, by default with the environment's Pushgateway."""
-    gateway = gateway or _gateway(reading, os.environ)[0]
-    file = reading.settings_of(name)
-    settings = query_settings(
+def settings_of(reading: QueriesReading, name: str) -> QuerySettings:
+    query, file = reading.queries[name], reading.settings_of(name)
+    origin, former = origins_of(os.environ, conf.get("api", "base_url", fallback=""), reading.path)
+    known, detailed = reading.names_for_pruning(name)
+    auth = file.pushgateway_auth
+    return query_settings(
         name,
-        reading.queries[name],
+        query,
         reading.policy_of(name),
-        gateway=gateway(name),
-        textfile=file.textfile,
+        Targets(
+            _gateway()[0] if os.environ.get(names.GATEWAY_VARIABLE) else file.pushgateway,
+            GatewayAuth(**auth.model_dump()) if auth else GatewayAuth(),
+            Path(file.textfile) if file.textfile else None,
+            known,
+            detailed,
+        ),
         plans=file.plans,
+        dag=names.together_id(query.together) if query.together else names.dag_id(name),
+        origin=origin,
+        former=former,
+        routing=reading.routing_of(name),
     )
-    return with_metrics(settings, reading)
 
 
-def _maintenance(reading: QueriesReading, name: str, gateway: Gateway) -> DAG:
-    query, settings = reading.queries[name], settings_of(reading, name, gateway)
-    with DAG(dag_id=dag_id(name), **dag_arguments(query, settings)) as dag:  # noqa: AIR002 -- they have a schedule
-        run_tasks(settings, Terms(timedelta(seconds=query.timeout)))
-    return dag
+def _maintenance(reading: QueriesReading, name: str) -> Made:
+    query, settings = reading.queries[name], settings_of(reading, name)
+    terms = Terms(timedelta(seconds=query.timeout))
+    return dag_arguments(query, settings), partial(run_tasks, settings, terms)
 
 
-def _savepoints(
-    where: SavepointSettings, reading: QueriesReading, name: str, gateway: Gateway
-) -> DAG:
-    query, settings = reading.queries[name], settings_of(reading, name, gateway)
+def _savepoints(where: SavepointSettings, reading: QueriesReading, name: str) -> Made:
+    query, settings = reading.queries[name], settings_of(reading, name)
     arguments = {
         **dag_arguments(query, settings),
         "description": f"Makes savepoints of {name}, and deletes old ones",
-        "doc_md": savepoint_document(query, settings, where),
+        "doc_md": form.savepoint_document(query, settings, where),
         "schedule": where.schedule,
-        "params": savepoint_form(where.to),
+        "params": form.savepoint_form(where.to),
         "deadline": None,
         # Without a schedule, a new one runs only when asked to: paused, that run would stay queued.
         "is_paused_upon_creation": None if where.schedule else False,
     }
-    with DAG(dag_id=savepoint_id(name), **arguments) as dag:  # noqa: AIR002 -- it has one
-        savepoint_tasks(settings, where, timedelta(seconds=query.timeout))
-    return dag
+    waits = timedelta(seconds=query.timeout)
+    return arguments, partial(savepoint_tasks, settings, where, waits)
 
 
-def _together(reading: QueriesReading, shared: str, names: Sequence[str], gateway: Gateway) -> DAG:
-    query = reading.queries[names[0]]
-    settings = [settings_of(reading, name, gateway) for name in names]
+def _together(reading: QueriesReading, shared: str, members: Sequence[str]) -> Made:
+    query, settings = reading.queries[members[0]], [settings_of(reading, name) for name in members]
     arguments = {
         **dag_arguments(query, settings[0]),
-        "description": f"Maintains the state of {len(names)} queries, together: {shared}",
-        "doc_md": together_document(shared, names, query),
-        "params": together_form(names),
-        "tags": sorted({"statemaint"}.union(*(reading.queries[name].tags for name in names))),
+        "description": f"Maintains the state of {len(members)} queries, together: {shared}",
+        "doc_md": form.together_document(shared, members, query),
+        "params": form.together_form(members),
+        "tags": sorted({"statemaint"}.union(*(reading.queries[name].tags for name in members))),
         "deadline": deadline(shared, query),
     }
-    with DAG(dag_id=together_id(shared), **arguments) as dag:  # noqa: AIR002 -- they have a schedule
-        together_tasks(shared, settings)
-    return dag
+    return arguments, partial(together_tasks, shared, settings)
 
 
 def dag_arguments(query: Query, settings: QuerySettings) -> dict[str, Any]:
-    """Returns the arguments of the DAG that maintains a query, except its id."""
     return {
         "description": f"Maintains the state of {settings.query}",
-        "doc_md": document(query, settings),
+        "doc_md": form.document(query, settings),
         "schedule": _schedule(query),
         "start_date": START,
         "catchup": False,
         "max_active_runs": 1,
-        "params": form(settings.policy, settings.engine),
+        "params": form.form(settings.policy, settings.engine),
         "tags": sorted({"statemaint", *query.tags}),
         "default_args": task_arguments(query),
         "on_failure_callback": [resolve(notifier) for notifier in query.notify] or None,
@@ -251,7 +232,6 @@ def _schedule(query: Query) -> Any:
 
 
 def task_arguments(query: Query) -> dict[str, Any]:
-    """Returns the arguments of every task of a query."""
     if query.executor:
         ExecutorLoader.lookup_executor_name_by_str(query.executor)  # raises if there is none
     chosen = {"owner": query.owner, "queue": query.queue, "executor": query.executor}

@@ -7,9 +7,9 @@ reader takes its own `v` and passes over unknown fields.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, Self, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -22,15 +22,18 @@ from statemaint.model.verdict import Verdict, worst
 from statemaint.plan.withheld import Waiting, together
 from statemaint.records.trashed import size_of_trash
 from statemaint.report.facts import RunFacts, Unit, total
-from statemaint.report.task import MOST_FINDINGS
+from statemaint.report.task import MOST_FINDINGS, BundleReport, PlanSummary
 from statemaint.report.trend import Point, Trend, thinned
+from statemaint.storage import Storage
 
 FLEET, PARTITIONS, TREND = "statemaint_fleet", "statemaint_partitions", "statemaint_trend"
 """The keys of the three XComs."""
 FAILED, REFUSED = "statemaint_failed", "statemaint_refused"
 """The keys of the reason why a run looked at nothing: what was known before stays."""
 
+_T = TypeVar("_T")
 _log = logging.getLogger(__name__)
+_OF_PLAN = ("committed", "target", "committed_at", "silent_after", "loads")
 _SUMMED = ("files", "bytes", "replay_files", "replay_bytes", "reclaimable", "damage", "notices")
 _Count = Annotated[int, Field(ge=0, lt=2**62)]
 # The figures of a partition that the pages show, in the order of `Unit`.
@@ -40,13 +43,23 @@ _POINTS, _EXACT, _SPARK = 120, 60, 30
 _Row = tuple[_Count, _Count, _Count | None, _Count, _Count, _Count, _Count, _Count, _Count, _Count]
 
 
-class _Json(BaseModel):
+class LeftForPages(BaseModel):
+    """A part of what a run leaves for the pages."""
+
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
     v: Literal[1] = 1
 
+    @classmethod
+    def read(cls, xcom: object) -> Self | None:
+        """Returns the content of an XCom; `None` if this build cannot read it."""
+        try:
+            return cls.model_validate(xcom)
+        except ValidationError:
+            return None
 
-class WithheldFigures(_Json):
+
+class WithheldFigures(LeftForPages):
     """The due snapshots of a query that are not written for one reason, explained by `text`."""
 
     reason: str
@@ -54,7 +67,7 @@ class WithheldFigures(_Json):
     text: str
 
 
-class QueryFigures(_Json):
+class QueryFigures(LeftForPages):
     """The figures of a query after a run, or of a dry run: `statemaint_fleet`.
 
     Attributes:
@@ -120,7 +133,7 @@ class QueryFigures(_Json):
         )
 
 
-class FindingRow(_Json):
+class FindingRow(LeftForPages):
     """A finding in `statemaint_partitions`."""
 
     code: str
@@ -128,27 +141,19 @@ class FindingRow(_Json):
     damage: bool
 
 
-class Partitions(_Json):
+class Partitions(LeftForPages):
     """The partitions of a query, and its first findings: `statemaint_partitions`."""
 
     units: list[Annotated[_Row, Field(strict=False)]] = Field(default_factory=list)
     findings: list[FindingRow] = Field(default_factory=list)
 
 
-def read_figures(xcom: object) -> QueryFigures | None:
-    """Returns the figures of an XCom; `None` if this build cannot read them."""
-    try:
-        return QueryFigures.model_validate(xcom)
-    except ValidationError:
-        return None
+read_figures = QueryFigures.read
 
 
 def read_partitions(xcom: object) -> tuple[tuple[Unit, ...], tuple[FindingRow, ...]] | None:
-    try:
-        read = Partitions.model_validate(xcom)
-    except ValidationError:
-        return None
-    return tuple(Unit(*row) for row in read.units), tuple(read.findings)
+    read = Partitions.read(xcom)
+    return (tuple(Unit(*row) for row in read.units), tuple(read.findings)) if read else None
 
 
 def read_points(xcom: object) -> tuple[Point, ...]:
@@ -176,26 +181,23 @@ def figures_json(
     as a whole and are added to those of the partitions.
     """
     longest = max(units, key=lambda unit: (unit.chain or 0, -unit.operator), default=None)
-    sums = {
-        name: sum(getattr(unit, name) for unit in units) + about.get(name, 0) for name in _SUMMED
+    figures = {
+        **about,
+        "partitions": len(units),
+        "blocked": sum(unit.chain is None for unit in units),
+        "longest": longest.chain if longest else None,
+        "longest_at": str(longest.id) if longest and longest.chain else None,
+        "codes": sorted({finding["code"] for finding in findings}),
     }
-    return QueryFigures(
-        **{
-            **about,
-            **sums,
-            "partitions": len(units),
-            "blocked": sum(unit.chain is None for unit in units),
-            "longest": longest.chain if longest else None,
-            "longest_at": str(longest.id) if longest and longest.chain else None,
-            "codes": sorted({finding["code"] for finding in findings}),
-        }
-    ).model_dump()
+    for name in _SUMMED:
+        figures[name] = figures.get(name, 0) + sum(getattr(unit, name) for unit in units)
+    return QueryFigures(**figures).model_dump()
 
 
 def partitions_json(units: Iterable[Unit], findings: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    rows = [FindingRow(**finding) for finding in findings]
-    partitions: list[Any] = [list(unit[:_SHOWN]) for unit in units]
-    return Partitions(units=partitions, findings=rows).model_dump(mode="json")
+    rows: list[Any] = [list(unit[:_SHOWN]) for unit in units]
+    found = [FindingRow(**finding) for finding in findings]
+    return Partitions(units=rows, findings=found).model_dump(mode="json")
 
 
 def restart_figures(facts: RunFacts) -> dict[str, float | None]:
@@ -221,19 +223,19 @@ def figures_of_run(
     unread = results.reason and not (plan.units or plan.findings or reports)
     if unread and results.refused:
         return {REFUSED: results.reason}
-    known = _trend(settings)
-    few = replace(known, points=thinned(known.points, recent=_EXACT, most=_POINTS))
+    whole = _or_none(read_trend, settings, "trend is not shown") or Trend()
+    few = replace(whole, points=thinned(whole.points, recent=_EXACT, most=_POINTS))
     trend = {TREND: few.to_json()} if few.points else {}
     if unread:
         return {FAILED: results.reason, **trend}
-    reported = {unit.id: unit for report in reports for unit in report.units}
-    units = {unit.id: unit for unit in plan.units} | reported
-    findings = [*plan.findings, *(finding for report in reports for finding in report.findings)]
-    waits = [*plan.withheld, *(waiting for report in reports for waiting in report.withheld)]
-    silent = {unit for bundle in results.planned for unit in bundle.units} - {*reported}
-    facts = [plan.facts, *(report.facts for report in reports)]
-    verdicts = [part.verdict for part in facts if part and part.verdict]
-    summed = total(part for part in facts if part)
+    parts: list[PlanSummary | BundleReport] = [plan, *reports]
+    units = {unit.id: unit for part in parts for unit in part.units}
+    reported = {unit.id for report in reports for unit in report.units}
+    silent = {unit for bundle in results.planned for unit in bundle.units} - reported
+    findings = [finding for part in parts for finding in part.findings]
+    facts = [part.facts for part in parts if part.facts]
+    verdicts = [known.verdict for known in facts if known.verdict]
+    trash = _or_none(size_of_trash, settings, "trash is not counted")
     about = {
         "query": settings.query,
         "verdict": worst(verdicts).value if verdicts else None,
@@ -241,21 +243,17 @@ def figures_of_run(
         "dry_run": dry_run,
         "failure": results.failure,
         "success": success,
-        "committed": plan.committed,
-        "target": plan.target,
-        "committed_at": plan.committed_at,
-        "silent_after": plan.silent_after,
-        "loads": plan.loads,
+        **{name: getattr(plan, name) for name in _OF_PLAN},
         "unreported": len(silent),
         "chains": [point.chain for point in few.points[-_SPARK:]],
         "damage": plan.counts[0],
         "notices": plan.counts[1],
-        "trash_bytes": _trash(settings),
-        "withheld": withheld_texts(waits),
+        "trash_bytes": trash and trash[1],
+        "withheld": withheld_texts(waiting for part in parts for waiting in part.withheld),
         "written": sum(report.snapshots for report in reports),
         "deleted": sum(report.files for report in reports),
         "freed": sum(report.bytes for report in reports),
-        **restart_figures(summed),
+        **restart_figures(total(facts)),
     }
     shown = sorted(findings, key=lambda finding: not finding["damage"])[:MOST_FINDINGS]
     ordered = [units[unit] for unit in sorted(units)]
@@ -266,17 +264,9 @@ def figures_of_run(
     }
 
 
-def _trend(settings: QuerySettings) -> Trend:
+def _or_none(read: Callable[[Storage], _T], settings: QuerySettings, without: str) -> _T | None:
     try:
-        return read_trend(settings.open())
+        return read(settings.open())
     except StatemaintError as error:
-        _log.warning("the trend is not shown: %s", error)
-        return Trend()
-
-
-def _trash(settings: QuerySettings) -> int | None:
-    try:
-        return size_of_trash(settings.open())[1]
-    except StatemaintError as error:
-        _log.warning("the trash is not counted: %s", error)
+        _log.warning("the %s: %s", without, error)
         return None

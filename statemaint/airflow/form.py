@@ -11,7 +11,6 @@ from statemaint.model.policy import SETTINGS, Policy, duration
 from statemaint.queries.models import Query, SavepointSettings
 from statemaint.records.savepoints import PROVIDERS
 
-_NUMBERS = {"type": "integer", "minimum": 0}
 _ENGINES = {"tasks": "Mapped tasks", "spark": "One task on Spark"}
 _CHOICES = {"provider": PROVIDERS, "ids": ("v1", "v2"), "codec": COMPRESSIONS}
 
@@ -27,17 +26,20 @@ def form(policy: Policy, engine: str = "tasks") -> dict[str, Param]:
 
 
 def together_form(names: Sequence[str]) -> dict[str, Param]:
-    """Returns the params of the DAG of several queries; a run's configuration has no other key."""
-    items, shown = {"type": "string", "enum": list(names)}, list(names)
-    queries = _list("Queries", "Only these queries. Empty: all.", items, examples=shown)
+    """Returns the params of the DAG of several queries; a run's configuration has no other key.
+
+    Parts of a checkpoint, and another engine, need a query's own DAG.
+    """
+    shown, text = list(names), "Only these queries. Empty: all."
+    items = {"type": "string", "enum": shown}
+    queries = _param([], "array", "Queries", text, items=items, examples=shown)
     return {**_whole(None), "queries": queries}
 
 
 def savepoint_form(to: str) -> dict[str, Param]:
+    batch = "A committed batch. Empty: the newest."
     return {
-        "batch": optional(
-            "integer", "Batch", "A committed batch. Empty: the newest.", exclusiveMinimum=-1
-        ),
+        "batch": optional("integer", "Batch", batch, exclusiveMinimum=-1),
         "new_id": toggle("New id", "A fork: the query that starts from it has an id of its own."),
         "to": optional("string", "To", f"The address of an empty folder. Empty: `{to}`."),
         "dry_run": _dry_run("savepoint"),
@@ -46,19 +48,13 @@ def savepoint_form(to: str) -> dict[str, Param]:
 
 def reshape_form() -> dict[str, Param]:
     """Returns the params of a savepoint in another shape, but for the query."""
+    partitions = "Another number of partitions. Empty: as they are."
     return {
         "to": required("string", "To", "The address of an empty folder.", minLength=1),
-        "partitions": optional(
-            "integer",
-            "Partitions",
-            "Another number of partitions. Empty: as they are.",
-            exclusiveMinimum=0,
-        ),
+        "partitions": optional("integer", "Partitions", partitions, exclusiveMinimum=0),
         **{
-            name: _choice(
-                name.capitalize(), "Of the savepoint.", dict(zip(names, names, strict=True))
-            )
-            for name, names in _CHOICES.items()
+            name: _choice(name.capitalize(), "Of the savepoint.", {each: each for each in words})
+            for name, words in _CHOICES.items()
         },
     }
 
@@ -91,11 +87,10 @@ def _dry_run(task: str) -> Param:
 
 def _numbers(title: str, text: str) -> Param:
     """Returns the param of short text; a list, as earlier builds had it, is valid too."""
+    text, items = f"{text}, such as `0, 3-7`. Empty: all.", {"type": "integer", "minimum": 0}
     # Airflow shows a text with examples in one line.
-    more: dict[str, Any] = {"items": _NUMBERS, "pattern": "^[0-9, -]*$", "examples": ["0, 3-7"]}
-    more["maxLength"] = MOST_SCOPE
-    text = f"{text}, such as `0, 3-7`. Empty: all."
-    return Param(None, type=["null", "string", "array"], title=title, description_md=text, **more)
+    more = {"pattern": "^[0-9, -]*$", "examples": ["0, 3-7"], "maxLength": MOST_SCOPE}
+    return _param(None, ["null", "string", "array"], title, text, items=items, **more)
 
 
 def _choice(title: str, text: str, words: Mapping[str, str], usual: str = "") -> Param:
@@ -116,22 +111,20 @@ def required(kind: str, title: str, text: str, **schema: Any) -> Param:
 
 
 def optional(kind: str, title: str, text: str, **schema: Any) -> Param:
-    return Param(None, type=["null", kind], title=title, description_md=text, **schema)
+    return _param(None, ["null", kind], title, text, **schema)
 
 
 def toggle(title: str, text: str) -> Param:
-    return Param(False, type="boolean", title=title, description_md=text)
+    return _param(False, "boolean", title, text)
 
 
-def _list(title: str, text: str, items: dict[str, Any], **schema: Any) -> Param:
-    return Param([], type="array", items=items, title=title, description_md=text, **schema)
+def _param(default: object, kind: object, title: str, text: str, **schema: Any) -> Param:
+    return Param(default, type=kind, title=title, description_md=text, **schema)
 
 
 def document(query: Query, settings: QuerySettings) -> str:
-    rows = "\n".join(
-        f"| `{setting.name}` | {setting.shown(getattr(settings.policy, setting.name))} |"
-        for setting in SETTINGS
-    )
+    values = ((each.name, each.shown(getattr(settings.policy, each.name))) for each in SETTINGS)
+    rows = "\n".join(f"| `{name}` | {value} |" for name, value in values)
     return f"""\
 ### State of `{settings.query}`
 

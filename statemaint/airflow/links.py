@@ -9,27 +9,18 @@ from airflow.sdk import BaseOperatorLink
 
 from statemaint.airflow.names import page_address
 
-# Airflow's section with the addresses of other pages.
-_SECTION = "statemaint"
-
 
 @attrs.define
 class StateLink(BaseOperatorLink):
-    """The link to the page of the task's query; of a task of several, to all of them.
-
-    Attributes:
-        query: the query; by default that of the operator, or of the run's form.
-    """
+    """The link to the page of a query, by default that of the task; of several, to all of them."""
 
     query: str = ""
     name = "State of the query"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        base: str = conf.get("api", "base_url", fallback="")
-        query = self.query or _query_of(operator, ti_key)
-        if not query:
-            return page_address(base)
-        return f"{base.rstrip('/')}/statemaint/queries/{quote(query, safe='')}"
+        base: str = conf.get("api", "base_url", fallback="").rstrip("/")
+        query = quote(self.query or _query_of(operator, ti_key), safe="")
+        return f"{base}/statemaint/queries/{query}" if query else page_address(base)
 
 
 def _query_of(operator: Any, ti_key: Any) -> str:
@@ -44,11 +35,7 @@ def _query_of(operator: Any, ti_key: Any) -> str:
 
 @attrs.define
 class DashboardLink(BaseOperatorLink):
-    """The link to the dashboard; empty without the setting `[statemaint] dashboard_url`.
-
-    Attributes:
-        query: the query; by default that of the operator.
-    """
+    """The link to the dashboard; empty without the setting `[statemaint] dashboard_url`."""
 
     query: str = ""
     name = "Dashboard"
@@ -58,7 +45,6 @@ class DashboardLink(BaseOperatorLink):
 
 
 def dashboard_of(query: str) -> str:
-    """Returns the address of a query's dashboard; empty without the setting."""
     return _address("dashboard_url").replace("{query}", quote(query, safe=""))
 
 
@@ -70,7 +56,7 @@ def silence_of(query: str) -> str:
 
 
 def _address(option: str) -> str:
-    address: str = conf.get(_SECTION, option, fallback="")
+    address: str = conf.get("statemaint", option, fallback="")
     return address if address.startswith(("https://", "http://")) else ""
 
 

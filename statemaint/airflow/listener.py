@@ -14,15 +14,7 @@ from typing import Any
 from airflow.listeners import hookimpl
 from airflow.plugins_manager import AirflowPlugin
 
-from statemaint.airflow.names import (
-    ACKNOWLEDGED,
-    MANUAL_DAGS,
-    NOTE,
-    POOL,
-    is_together,
-    missing_pool,
-    query_of,
-)
+from statemaint.airflow import names
 
 # More than one query takes by default, so that others need not wait for a wide one.
 SLOTS = 32
@@ -70,11 +62,9 @@ class StatemaintListenerPlugin(AirflowPlugin):
 def _make_pool() -> None:
     from airflow.models.pool import Pool  # noqa: PLC0415 -- only where there is a database
 
-    if Pool.get_pool(POOL) is None:
-        Pool.create_or_update_pool(
-            name=POOL, slots=SLOTS, description=_ABOUT, include_deferred=False
-        )
-        _log.info("created the pool %s with %d slots", POOL, SLOTS)
+    if Pool.get_pool(names.POOL) is None:
+        Pool.create_or_update_pool(names.POOL, SLOTS, description=_ABOUT, include_deferred=False)
+        _log.info("created the pool %s with %d slots", names.POOL, SLOTS)
 
 
 def _with_session(work: Callable[[Any, Any], None], dag_run: Any) -> None:
@@ -82,8 +72,8 @@ def _with_session(work: Callable[[Any, Any], None], dag_run: Any) -> None:
     from sqlalchemy.orm import object_session  # noqa: PLC0415 -- only where there is a database
 
     dag, session = dag_run.dag_id, object_session(dag_run)
-    ours = query_of(dag) is not None or is_together(dag) or dag in MANUAL_DAGS
-    if ours and session is not None:
+    maintains = names.query_of(dag) is not None or names.is_together(dag)
+    if session and (maintains or dag in names.MANUAL_DAGS):
         work(dag_run, session)
 
 
@@ -96,7 +86,8 @@ def _check_pools(dag_run: Any, session: Any) -> None:
         pools = {task.pool for task in tasks}
         missing = pools - set(session.scalars(select(Pool.pool).where(Pool.pool.in_(pools))))
     if missing:
-        dag_run.note = f"Nothing was done: {missing_pool(min(missing))} Then trigger it again."
+        what = names.missing_pool(min(missing))
+        dag_run.note = f"Nothing was done: {what} Then trigger it again."
         _log.error("%s, run %s: %s", dag_run.dag_id, dag_run.run_id, dag_run.note)
         for task in tasks:  # from which the scheduler concludes that the run has failed
             task.set_state("failed", session=session)
@@ -107,13 +98,10 @@ def _put_note(dag_run: Any, session: Any) -> None:
     from sqlalchemy import select  # noqa: PLC0415
 
     kept = dag_run.note or ""
-    if kept and not kept.startswith(ACKNOWLEDGED):
+    if kept and not kept.startswith(names.ACKNOWLEDGED):
         return
-    notes = select(XComModel).where(
-        XComModel.dag_id == dag_run.dag_id,
-        XComModel.run_id == dag_run.run_id,
-        XComModel.key == NOTE,
-    )
+    of_run = (XComModel.dag_id == dag_run.dag_id) & (XComModel.run_id == dag_run.run_id)
+    notes = select(XComModel).where(of_run, XComModel.key == names.NOTE)
     for note in session.scalars(notes):
         dag_run.note = f"{kept}\n{XComModel.deserialize_value(note)}".strip()[:_MOST_NOTE]
 

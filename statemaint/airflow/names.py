@@ -27,10 +27,7 @@ PAGE_ROUTE = "statemaint-queries"
 NOTE, SAVED, COSTS = "note", "saved", "costs"
 # What the note on a run begins with that acknowledges the state of its queries.
 ACKNOWLEDGED = "ack until "
-_PREFIX = "statemaint__"
-_SAVEPOINT = "statemaint_savepoint__"
-_TOGETHER = "statemaint_together_"
-_MOST = 250
+_PREFIX, _TOGETHER = "statemaint__", "statemaint_together_"
 # A run's name in the ledger becomes a file's, which has at most 255 bytes.
 _MOST_OF_A_RUN = 180
 
@@ -44,12 +41,12 @@ def dag_id(query: str) -> str:
 
 
 def savepoint_id(query: str) -> str:
-    return _SAVEPOINT + query
+    return f"statemaint_savepoint__{query}"
 
 
 def broken_dag_id(entry: str) -> str:
     """Returns the id of the query's own DAG if the entry's name can be part of one."""
-    return dag_id(re.sub(r"[^A-Za-z0-9_.-]+", "_", entry) or "_")[:_MOST]
+    return dag_id(re.sub(r"[^A-Za-z0-9_.-]+", "_", entry) or "_")[:250]
 
 
 def missing_pool(pool: str) -> str:

@@ -32,10 +32,9 @@ class StateReportNotifier(BaseNotifier):
             RuntimeError: when the webhook refuses it; its address is not shown.
         """
         address = BaseHook.get_connection(self.conn_id).password or ""
+        text = self.text or message(context)
         try:
-            answer = httpx.post(
-                address, json={"text": self.text or message(context)}, timeout=_SECONDS
-            )
+            answer = httpx.post(address, json={"text": text}, timeout=_SECONDS)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             problem = f"cannot be reached ({type(error).__name__})"
         else:

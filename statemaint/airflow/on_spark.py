@@ -31,7 +31,6 @@ from statemaint.report.task import BundleReport, Failure, named
 
 _log = logging.getLogger(__name__)
 _MODULE = "statemaint.spark"
-_LOCAL = "local[*]"
 PATIENCE = 3.0
 """The seconds that Spark has to end after a request to end. Airflow kills the task after five."""
 _POLL_SECONDS = 0.05
@@ -69,9 +68,9 @@ def maintain_queries(
         wrong = start(handed[0][0], ["units", *pairs, "--attempt", str(attempt)])
     except StatemaintError as error:
         return done | {settings.query: ([], Failure.of(error)) for settings, _ in handed}
-    return done | {
-        settings.query: _done(settings, order, attempt, wrong) for settings, order in handed
-    }
+    for settings, order in handed:
+        done[settings.query] = _done(settings, order, attempt, wrong)
+    return done
 
 
 def _done(settings: QuerySettings, order: WorkOrder, attempt: int, wrong: str | None) -> Done:
@@ -79,20 +78,18 @@ def _done(settings: QuerySettings, order: WorkOrder, attempt: int, wrong: str | 
         reports = read_reports(settings.open(), order, attempt)
     except StatemaintError as error:
         return [], Failure.of(error)
-    _log.info(
-        "%s\n%s", settings.query, texts.table([report for report in reports if report.inspected])
-    )
+    inspected = [report for report in reports if report.inspected]
+    _log.info("%s\n%s", settings.query, texts.table(inspected))
     labels = {report.label for report in reports}
     silent = [bundle.label for bundle in order.bundles if bundle.label not in labels]
-    return reports, Failure.of_all([*_silence(silent, wrong), *_failures(reports)])
-
-
-def _silence(silent: Sequence[str], wrong: str | None) -> Iterator[Failure]:
+    failures = [*_failures(reports)]
     if silent:
         why = wrong or "Spark's program ended"
-        yield Failure(f"SPARK: {why}, and these have no outcome: {named(silent)}", retry=True)
+        reason = f"SPARK: {why}, and these have no outcome: {named(silent)}"
+        failures.insert(0, Failure(reason, retry=True))
     elif wrong:
         _log.warning("%s, after every partition had its outcome", wrong)
+    return reports, Failure.of_all(failures)
 
 
 def _failures(reports: Iterable[BundleReport]) -> Iterator[Failure]:
@@ -105,20 +102,26 @@ def _failures(reports: Iterable[BundleReport]) -> Iterator[Failure]:
 
 
 def start_spark(
-    settings: QuerySettings, arguments: Sequence[str], *, on_kill: OnKill
+    settings: QuerySettings, arguments: Sequence[str], *, on_kill: OnKill, name: str = ""
 ) -> str | None:
     """Runs Spark's program to its end, with its output in the task's log; returns why it failed.
 
-    Raises:
-        ConfigError: when Spark cannot be started with these settings.
+    A program of several queries has a name of its own.
     """
-    if settings.spark.connection:
-        return _submitted(settings, arguments, on_kill)
-    return _beside(settings.spark, arguments, on_kill)
+    if not settings.spark.connection:
+        return _beside(settings.spark, arguments, on_kill)
+    hook = _hook(settings.spark, arguments, name or settings.query)
+    on_kill(hook.on_kill)
+    program = find_spec(f"{_MODULE}.__main__")
+    try:
+        hook.submit(settings.spark.application or (program and program.origin) or _MODULE)
+    except AirflowException as error:
+        return f"spark-submit: {error}"
+    return None
 
 
 def _beside(spark: SparkSettings, arguments: Sequence[str], on_kill: OnKill) -> str | None:
-    command = [sys.executable, "-m", _MODULE, *arguments, "--master", spark.master or _LOCAL]
+    command = [sys.executable, "-m", _MODULE, *arguments, "--master", spark.master or "local[*]"]
     _log.info("running %s", shlex.join(command))
     pairs = [part for name, value in spark.conf.items() for part in ("--conf", f"{name}={value}")]
     conf = {"PYSPARK_SUBMIT_ARGS": shlex.join([*pairs, "pyspark-shell"])} if pairs else {}
@@ -165,33 +168,19 @@ def _end(child: subprocess.Popen[str]) -> None:
         os.killpg(child.pid, signal.SIGKILL)
 
 
-def _submitted(settings: QuerySettings, arguments: Sequence[str], on_kill: OnKill) -> str | None:
-    spark, program = settings.spark, find_spec(f"{_MODULE}.__main__")
-    hook = _hook(settings, arguments)
-    on_kill(hook.on_kill)
+def _hook(spark: SparkSettings, arguments: Sequence[str], name: str) -> Any:
     try:
-        hook.submit(spark.application or (program and program.origin) or _MODULE)
-    except AirflowException as error:
-        return f"spark-submit: {error}"
-    return None
-
-
-def _hook(settings: QuerySettings, arguments: Sequence[str]) -> Any:
-    try:
-        from airflow.providers.apache.spark.hooks.spark_submit import (  # noqa: PLC0415 -- an extra
-            SparkSubmitHook,
-        )
+        from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook  # noqa: PLC0415 -- an extra
     except ImportError:
         raise ConfigError(
             f"spark.connection is for Airflow's Spark provider package; pip install {_PROVIDER}, "
             "or set spark.master instead"
         ) from None
-    spark = settings.spark
     ours = {
         "conn_id": spark.connection,
         "conf": dict(spark.conf),
         "application_args": list(arguments),
-        "name": f"statemaint {settings.query}",
+        "name": f"statemaint {name}",
     }
     if twice := sorted(set(ours) & set(spark.submit)):
         raise ConfigError(f"spark.submit: {', '.join(twice)} cannot be set there")

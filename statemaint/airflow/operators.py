@@ -12,9 +12,7 @@ from typing import Any
 from airflow.sdk import Asset, BaseOperator
 
 from statemaint.airflow.endings import WaitingOperator, errors_end, fail, update_assets, wait
-from statemaint.airflow.health import Health, health_of, repaired_health, valid_spark
-from statemaint.airflow.hooks import StatemaintHook
-from statemaint.airflow.lineage import TracedOperator
+from statemaint.airflow.hooks import Health, StatemaintHook, health_of, repaired_health, valid_spark
 from statemaint.airflow.links import links
 from statemaint.airflow.names import NOTE, POOL, asset_uri, findings_uri, run_name
 from statemaint.airflow.publish import reporting
@@ -39,7 +37,7 @@ FOUND = "found"
 _HOUR = timedelta(hours=1)
 
 
-class CheckpointOperator(WaitingOperator, TracedOperator, BaseOperator):
+class CheckpointOperator(WaitingOperator, BaseOperator):
     """The common part of all operators on one checkpoint.
 
     Args:
@@ -102,8 +100,7 @@ class CheckpointOperator(WaitingOperator, TracedOperator, BaseOperator):
             context["ti"].xcom_push(FOUND, result)
             fail(failure)
         # Airflow does not know the Assets of a mapped task, as its checkpoint is not known either.
-        known = context["ti"].map_index < 0
-        update_assets(context, str(self.query), result, known=known)
+        update_assets(context, str(self.query), result if context["ti"].map_index < 0 else {})
         return result
 
 
@@ -144,14 +141,13 @@ class MaintainCheckpointOperator(CheckpointOperator):
         return [asset_uri(query), findings_uri(query)]
 
     def work(self, context: Mapping[str, Any]) -> dict[str, Any]:
-        settings = self.settings(
-            policy=self.policy or {}, pushgateway=self.pushgateway, textfile=self.textfile
-        )
+        outputs = {"pushgateway": self.pushgateway, "textfile": self.textfile}
+        settings = self.settings(self.policy, **outputs)
         options = Options(dry_run=self.shows_only, force_snapshot=self.force_snapshot)
         dag_run, ti = context["dag_run"], context["ti"]
         task = f"{ti.task_id}.{ti.map_index}" if ti.map_index >= 0 else str(ti.task_id)
         run = run_name(dag_run.dag_id, task, dag_run.run_id)
-        holder = holder_of(f"{dag_run.dag_id}.{task}")
+        holder = holder_of(dag_run.dag_id, task)
         with reporting(settings, 0) as progress:
             done = maintain_query(settings, options, holder, run=run, on_outcome=progress.changes())
             progress.failed = done.failure is not None
@@ -188,7 +184,7 @@ class VerifyCheckpointOperator(CheckpointOperator):
         with reporting(self.settings(), 0, verb="verify") as progress:
             result = verified(self.storage(), deep=self.deep, sample=self.sample)
             progress.failed = result.failure is not None
-        self.log.info(result.line)
+        self.log.info(result.log)
         return self.tell(context, result.json, result.failure if self.fail_on_damage else None)
 
 
@@ -223,24 +219,19 @@ class CheckpointHealthyOperator(CheckpointOperator):
     def work(self, context: Mapping[str, Any]) -> dict[str, Any]:
         storage = self.storage()
         try:
-            health = self._examined(storage)
+            health = health_of(storage, deep=self.deep, spark=self.spark_version)
+            if health.reason and self.repair:
+                self.log.warning("%s; repairing it first", health.reason)
+                health = repaired_health(storage, deep=self.deep, spark=self.spark_version)
         except NotACheckpointError:
             if self.allow_missing and not any(storage.list("")):
-                self.log.info(
-                    "%s: there is nothing yet; the query starts from scratch", self.checkpoint
-                )
+                nothing = "%s: there is nothing yet; the query starts from scratch"
+                self.log.info(nothing, self.checkpoint)
                 return {"checkpoint": self.checkpoint, "healthy": True, "broken": []}
             raise
         self._log(health)
         failure = Failure(health.reason) if health.reason else None
         return self.tell(context, health.to_json(), failure)
-
-    def _examined(self, storage: Storage) -> Health:
-        health = health_of(storage, deep=self.deep, spark=self.spark_version)
-        if health.reason is None or not self.repair:
-            return health
-        self.log.warning("%s; repairing it first", health.reason)
-        return repaired_health(storage, deep=self.deep, spark=self.spark_version)
 
     def _log(self, health: Health) -> None:
         for finding in health.findings:

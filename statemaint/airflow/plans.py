@@ -6,12 +6,13 @@ describes it. Of a plan that is too large it has the counts, the largest files a
 
 import json
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import quote
 
 from airflow.configuration import conf
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
+from statemaint.airflow.figures import LeftForPages
 from statemaint.airflow.texts import as_csv
 from statemaint.plan.actions import Plan
 from statemaint.plan.recovery.recovery_plan import RecoveryPlan, UndoPlan
@@ -23,20 +24,15 @@ MOST_BYTES = 2_000_000
 _MOST_GROUPS = 500
 
 
-class KeptPlan(BaseModel):
+class KeptPlan(LeftForPages, strict=False):
     """A plan of one query, in the XCom `statemaint_plan`.
 
     Attributes:
         verb: `maintain`, `repair`, `rollback` or `undo`.
-        steps: the number of all steps.
         actions: the steps; only the first of a large plan.
         counts: all steps by kind, store and reason.
-        largest: the largest files that go or come back.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    v: Literal[1] = 1
     verb: str
     query: str
     checkpoint: str
@@ -74,16 +70,10 @@ def kept_plan(query: str, plan: Plan | RecoveryPlan | UndoPlan) -> dict[str, Any
     ).model_dump(mode="json")
 
 
-def read_plan(xcom: object) -> KeptPlan | None:
-    """Returns the plan of an XCom; `None` if this build cannot read it."""
-    try:
-        return KeptPlan.model_validate(xcom)
-    except ValidationError:
-        return None
+read_plan = KeptPlan.read
 
 
 def plan_address(dag: str, run: str, query: str = "") -> str:
-    """Returns the address of the page of a run's plan."""
     base = str(conf.get("api", "base_url", fallback="")).rstrip("/")
     only = f"?query={quote(query, safe='')}" if query else ""
     return f"{base}/statemaint/dags/{quote(dag, safe='')}/plans/{quote(run, safe='')}{only}"
@@ -100,18 +90,12 @@ def difference(before: KeptPlan, after: KeptPlan) -> dict[str, list[Step]]:
 
 
 def plan_csv(plan: KeptPlan) -> str:
-    """Returns the steps of a plan as CSV."""
     steps = ((*step, step.meaning) for step in plan.actions)
     return as_csv([(*Step._fields, "meaning"), *steps])
 
 
 def plan_json(plan: KeptPlan) -> dict[str, Any]:
     """Returns a plan with names for the fields of its steps and counts."""
-    lists: dict[str, list[Any]] = {
-        "counts": plan.counts,
-        "largest": plan.largest,
-        "actions": plan.actions,
-    }
-    return plan.model_dump(exclude={*lists}) | {
-        name: [part._asdict() for part in parts] for name, parts in lists.items()
-    }
+    names = ("counts", "largest", "actions")
+    lists = {name: [part._asdict() for part in getattr(plan, name)] for name in names}
+    return plan.model_dump(exclude={*names}) | lists

@@ -7,10 +7,7 @@ _MODULES = "statemaint.airflow"
 
 
 def get_provider_info() -> dict[str, Any]:
-    """Returns the description of the package, in the form of Airflow's provider packages.
-
-    The plugins have entry points of their own.
-    """
+    """Returns the description of the package; its plugins have entry points of their own."""
     return {
         "package-name": "statemaint",
         "name": _NAME,
@@ -40,26 +37,20 @@ def _modules(*names: str) -> dict[str, Any]:
 
 def _connection() -> dict[str, Any]:
     """Returns the form of a connection for S3; Airflow shows it without importing the hook."""
-    fields = {
-        "region_name": ("Region", "Such as eu-north-1."),
-        "endpoint_url": ("Endpoint", "The address of a server that is not Amazon's."),
-        "profile_name": ("Profile", "A profile in the worker's AWS configuration."),
-        "aws_session_token": ("Session token", "For temporary keys."),
+    schema: dict[str, Any] = {"type": ["string", "null"]}
+    fields: dict[str, tuple[str, str, dict[str, str]]] = {
+        "region_name": ("Region", "Such as eu-north-1.", {}),
+        "endpoint_url": ("Endpoint", "The address of a server that is not Amazon's.", {}),
+        "profile_name": ("Profile", "A profile in the worker's AWS configuration.", {}),
+        "aws_session_token": ("Session token", "For temporary keys.", {"format": "password"}),
     }
     return {
         "connection-type": "statemaint",
         "hook-class-name": f"{_MODULES}.hooks.StatemaintHook",
         "hook-name": "Streaming state in S3 (statemaint)",
         "conn-fields": {
-            name: {
-                "label": label,
-                "description": text,
-                "schema": {
-                    "type": ["string", "null"],
-                    **({"format": "password"} if "token" in name else {}),
-                },
-            }
-            for name, (label, text) in fields.items()
+            name: {"label": label, "description": text, "schema": {**schema, **more}}
+            for name, (label, text, more) in fields.items()
         },
         "ui-field-behaviour": {
             "hidden-fields": ["host", "schema", "port"],
@@ -70,6 +61,7 @@ def _connection() -> dict[str, Any]:
 
 
 def _config() -> dict[str, Any]:
+    usual = {"version_added": "0.1.0", "type": "string", "default": ""}
     return {
         "description": "Streaming state, maintained by statemaint.",
         "options": {
@@ -78,19 +70,15 @@ def _config() -> dict[str, Any]:
                     "The address of the dashboard, for a link on each task; `{query}` is replaced "
                     "by the name of the query."
                 ),
-                "version_added": "0.1.0",
-                "type": "string",
                 "example": "https://grafana.example.com/d/statemaint?var-query={query}",
-                "default": "",
+                **usual,
             },
             "alertmanager_url": {
                 "description": (
                     "The address of Alertmanager, for a link to a silence of a query's alerts."
                 ),
-                "version_added": "0.1.0",
-                "type": "string",
                 "example": "https://alertmanager.example.com",
-                "default": "",
+                **usual,
             },
         },
     }

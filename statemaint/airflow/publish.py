@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from airflow.configuration import conf
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import (
     AirflowRescheduleException,
@@ -18,7 +17,6 @@ from airflow.sdk.exceptions import (
 )
 
 from statemaint.airflow.connections import stored_connection
-from statemaint.airflow.names import dag_id, together_id
 from statemaint.airflow.settings import QuerySettings
 from statemaint.errors import StatemaintError
 from statemaint.maintain.bundles import MOST_TASKS
@@ -29,11 +27,10 @@ from statemaint.maintain.record import (
     with_run,
     write_record,
 )
-from statemaint.metrics.options import GatewayAuth, Named, namespace_of, origins_of
+from statemaint.metrics.options import Named, namespace_of
 from statemaint.queries.checks import expected_interval
-from statemaint.queries.reading import QueriesReading
-from statemaint.report.record import LastRun, LastSavepoint, Record, with_loss
-from statemaint.storage import Storage, storage_of
+from statemaint.report.record import LastRun, Record, with_loss
+from statemaint.storage import storage_of
 
 if TYPE_CHECKING:
     from statemaint.metrics.tasks import Progress
@@ -50,17 +47,13 @@ def reporting(
     `part` is the task's part in the run, by default its index. The `first` task of a run deletes
     the groups of earlier runs.
     """
-    with all_reporting([settings], part, verb=verb, first=first) as progress:
+    with all_reporting([settings], part, verb, first=first) as progress:
         yield progress[settings.query]
 
 
 @contextmanager
 def all_reporting(
-    queries: Sequence[QuerySettings],
-    part: object = None,
-    *,
-    verb: str = "maintain",
-    first: bool = False,
+    queries: Sequence[QuerySettings], part: object = None, verb: str = "maintain", *, first: bool
 ) -> Iterator[dict[str, "Progress"]]:
     """Publishes the progress of each query in the block, by its name; as `reporting` does."""
     from statemaint.metrics import tasks  # noqa: PLC0415 -- not for parsing a DAG
@@ -69,16 +62,14 @@ def all_reporting(
     part = max(ti.map_index or 0, 0) if part is None else part
 
     def task(settings: QuerySettings) -> tasks.Task:
-        others = (
-            (*range(max(settings.max_tasks or 0, MOST_TASKS)), "apply", "report") if first else ()
-        )
+        others = (*range(max(settings.max_tasks or 0, MOST_TASKS)), "apply", "report")
         return tasks.Task(
             of=named(settings),
             name=f"{verb}-{part}",
             targets=settings.targets,
             credentials=credentials(settings),
             retries=ti.try_number - 1,
-            earlier=[f"{verb}-{other}" for other in others],
+            earlier=[f"{verb}-{other}" for other in others] if first else (),
         )
 
     endings = {
@@ -93,18 +84,26 @@ def all_reporting(
 
 def publish(settings: QuerySettings, last: LastRun, *, store: bool = True) -> None:
     """Publishes the metrics of a run, and stores its record and trend with the checkpoint."""
-    storage, record = _record(settings, last)
-    if not _published(settings, record) and record.totals:
+    kept, record = None, Record(last, None if last.failed else last.ended)
+    try:
+        storage = settings.open()
+        before = read_record(storage)
+    except StatemaintError as error:
+        _log.warning("the record of earlier runs cannot be read: %s", error)
+    else:
+        kept = storage if store and may_record(storage, before, last) else None
+        record = with_run(storage, before, last)
+    if not published(settings, record) and record.totals:
         record = with_loss(record)
-    if storage and store:
+    if kept:
         try:
-            write_record(storage, record)
-            note_in_trend(storage, last)
+            write_record(kept, record)
+            note_in_trend(kept, last)
         except StatemaintError as error:
             _log.warning("the record of the run is not stored: %s", error)
 
 
-def _published(settings: QuerySettings, record: Record) -> bool:
+def published(settings: QuerySettings, record: Record) -> bool:
     """Publishes a record, if that is asked for; returns whether none of it is lost."""
     from statemaint.metrics.publish import publish_record  # noqa: PLC0415 -- not for parsing a DAG
 
@@ -117,15 +116,8 @@ def _published(settings: QuerySettings, record: Record) -> bool:
 def publish_held(settings: QuerySettings) -> None:
     from statemaint.metrics.publish import publish_waiting  # noqa: PLC0415 -- as above
 
-    where = settings.targets
-    if where.gateway or where.textfile:
-        word = credentials(settings)
-        publish_waiting(named(settings), time.time(), where, credentials=word)
-
-
-def publish_savepoint(settings: QuerySettings, newest: LastSavepoint) -> None:
-    """Publishes the newest savepoint of a query; other metrics stay as its last run has them."""
-    _published(settings, Record(None, savepoint=newest))
+    key = credentials(settings)
+    publish_waiting(named(settings), time.time(), settings.targets, credentials=key)
 
 
 def named(settings: QuerySettings) -> Named:
@@ -140,43 +132,6 @@ def named(settings: QuerySettings) -> Named:
         namespace=namespace_of(os.environ),
         storage=storage_of(settings.checkpoint),
     )
-
-
-def with_metrics(settings: QuerySettings, reading: QueriesReading) -> QuerySettings:
-    """Returns the settings of a query with what its file says of its metrics."""
-    name = settings.query
-    known, detailed = reading.names_for_pruning(name)
-    auth, query = reading.settings_of(name).pushgateway_auth, reading.queries[name]
-    address = conf.get("api", "base_url", fallback="")
-    origin, digest = origins_of(os.environ, address, reading.path)
-    return replace(
-        settings,
-        named=replace(
-            settings.named,
-            dag=together_id(query.together) if query.together else dag_id(name),
-            origin=origin,
-            former=digest,
-            routing=reading.routing_of(name),
-        ),
-        targets=replace(
-            settings.targets,
-            auth=GatewayAuth(**auth.model_dump()) if auth else GatewayAuth(),
-            known=known,
-            detailed=detailed,
-        ),
-    )
-
-
-def _record(settings: QuerySettings, last: LastRun) -> tuple[Storage | None, Record]:
-    """Returns the record after a run, and the storage to keep it in, if it may be kept."""
-    try:
-        storage = settings.open()
-        before = read_record(storage)
-    except StatemaintError as error:
-        _log.warning("the record of earlier runs cannot be read: %s", error)
-        return None, Record(last, None if last.failed else last.ended)
-    kept = storage if may_record(storage, before, last) else None
-    return kept, with_run(storage, before, last)
 
 
 def credentials(settings: QuerySettings) -> tuple[str | None, str] | None:

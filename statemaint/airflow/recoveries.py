@@ -4,14 +4,15 @@ A plan is of a repair, a rollback, an undo, or of a savepoint in another shape.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import Any
 
 from statemaint.airflow import texts
 from statemaint.airflow.connections import opener
+from statemaint.airflow.hooks import KEPT_FOR
 from statemaint.airflow.plans import kept_plan
 from statemaint.airflow.settings import QuerySettings
 from statemaint.audit import verify
@@ -33,7 +34,6 @@ from statemaint.storage import Storage
 from statemaint.undo.run import Undone
 from statemaint.wording import command, counted, markdown, markdown_code
 
-_MONTH = 30 * 24 * 3600.0
 # The lines of one kind that an operator reads before an approval.
 _MOST_SHOWN = 50
 # The facts that are commands, offsets or paths, and no sentences.
@@ -44,40 +44,45 @@ _KEPT = ("verb", "checkpoint", "run", "batch", "fingerprint")
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
-    """The result of a verification, and why the task fails."""
-
-    json: dict[str, Any]
-    failure: Failure | None
-
-    @property
-    def line(self) -> str:
-        versions = counted(self.json["versions"], "version")
-        return f"{self.json['versions_checked']:,} of {versions} passed"
-
-
-@dataclass(frozen=True, slots=True)
 class Shown:
-    """A plan as it is shown: what it decides, in Markdown for the approval, and for the log.
+    """A plan as it is shown: in Markdown for the approval, and for the log.
 
     Attributes:
+        facts: what it decides.
         document: the input of `apply_shown`; `None` if there is nothing to do.
         failure: why the task fails if there is nothing to do: damage that remains.
         subject: the decision in a few words.
         plan: all of it, for its page; `None` if it has none.
     """
 
+    title: str
+    head: str
+    facts: Sequence[Fact]
     document: dict[str, Any] | None
-    text: str
-    log: str
-    failure: Failure | None
+    failure: Failure | None = None
     subject: str = ""
     plan: dict[str, Any] | None = None
 
+    @property
+    def text(self) -> str:
+        title = f"**{markdown(self.title)}**: {markdown(self.head)}"
+        return "\n".join((title, "", *map(_marked, self.facts)))
+
+    @property
+    def log(self) -> str:
+        facts = (f"{name:<9} {of}" for name, of in self.facts)
+        return "\n".join((f"{self.title}: {self.head}", *facts))
+
+
+def _marked(fact: Fact) -> str:
+    name, of = fact
+    shown = markdown_code(of) if name in _CODE else markdown(of)
+    return f"- **{name}**: {shown}" if name else f"- {shown}"
+
 
 @dataclass(frozen=True, slots=True)
-class Applied:
-    """What was carried out, and damage that remains, for which the task fails nevertheless.
+class Result:
+    """What a task has done or verified, and damage for which it fails nevertheless.
 
     `figures` are those of the task's metrics; a file in the trash counts as deleted.
     """
@@ -88,7 +93,7 @@ class Applied:
     figures: Mapping[str, int] = field(default_factory=dict)
 
 
-def verified(storage: Storage, *, deep: bool, sample: tuple[int, int] | None) -> Verified:
+def verified(storage: Storage, *, deep: bool, sample: tuple[int, int] | None) -> Result:
     """Verifies a checkpoint, and records the result for the metrics."""
     result = verify(storage, deep=deep, sample=sample)
     note_verification(
@@ -106,26 +111,25 @@ def verified(storage: Storage, *, deep: bool, sample: tuple[int, int] | None) ->
         "healthy": result.healthy,
         "versions_checked": result.versions_checked,
         "versions": result.versions,
-        "broken": [finding for finding in findings if finding["damage"]],
-        "todo": texts.steps(findings, storage.root),
+        **texts.advice(findings, storage.root),
     }
-    failed = None if result.healthy else Failure(reasons(result.findings))
-    return Verified(document, failed)
+    log = f"{result.versions_checked:,} of {counted(result.versions, 'version')} passed"
+    return Result(document, log, None if result.healthy else Failure(reasons(result.findings)))
 
 
 def plan_shown(plan: RecoveryPlan, query: str = "") -> Shown:
     """Returns what a repair or a rollback decides; the whole plan is one link away."""
-    document = {**_kept(recovery_json(plan)), "trash_for": _MONTH}
-    shown = _shown(
-        f"{plan.verb.value} of {plan.root}",
-        f"{counted(len(plan.actions), 'step')}. What goes is kept in the trash for thirty days.",
-        [*decision(plan, texts.size), *_largest(steps_of(plan.actions)), *_notes(plan)],
-        document if plan.actions else None,
-        _remaining(plan),
-    )
+    steps = counted(len(plan.actions), "step")
     target = f"roll back to batch {plan.batch}" if plan.verb is RecoveryVerb.ROLLBACK else "repair"
-    subject = f"{target}, {counted(len(plan.actions), 'step')}"
-    return replace(shown, subject=subject, plan=kept_plan(query, plan))
+    return Shown(
+        f"{plan.verb.value} of {plan.root}",
+        f"{steps}. What goes is kept in the trash for thirty days.",
+        [*decision(plan, texts.size), *_largest(steps_of(plan.actions)), *_notes(plan)],
+        {**_kept(recovery_json(plan)), "trash_for": KEPT_FOR} if plan.actions else None,
+        _remaining(plan),
+        f"{target}, {steps}",
+        kept_plan(query, plan),
+    )
 
 
 def _largest(steps: Iterable[Step]) -> Iterator[Fact]:
@@ -139,62 +143,41 @@ def _kept(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def undo_shown(plan: UndoPlan, query: str = "") -> Shown:
-    kept = {**_kept(undo_plan_json(plan)), "left": len(plan.left)}
     head = (
         f"it brings back {counted(len(plan.coming), 'file')} ({texts.size(plan.bytes)}), and "
         f"leaves {len(plan.left)} in the trash."
     )
-    if plan.sequel:
-        head += f" Afterwards, {plan.sequel}."
     left = (("stays", f"{path}: {why}") for path, why in plan.left.items())
-    shown = _shown(
+    return Shown(
         f"undo of run {plan.run} of {plan.root}",
-        head,
+        f"{head} Afterwards, {plan.sequel}." if plan.sequel else head,
         [*_largest(steps_of(plan.coming)), *islice(left, _MOST_SHOWN)],
-        kept if plan.coming else None,
+        {**_kept(undo_plan_json(plan)), "left": len(plan.left)} if plan.coming else None,
         _staying(plan.left),
+        f"undo run {plan.run}",
+        kept_plan(query, plan),
     )
-    return replace(shown, subject=f"undo run {plan.run}", plan=kept_plan(query, plan))
 
 
-def _shown(
-    title: str,
-    head: str,
-    facts: Iterable[Fact],
-    document: dict[str, Any] | None,
-    failure: Failure | None,
-) -> Shown:
-    facts = [*facts]
-    text = [f"**{markdown(title)}**: {markdown(head)}", "", *map(_marked, facts)]
-    log = [f"{title}: {head}", *(f"{name:<9} {of}" for name, of in facts)]
-    return Shown(document, "\n".join(text), "\n".join(log), failure)
-
-
-def _marked(fact: Fact) -> str:
-    name, of = fact
-    shown = markdown_code(of) if name in _CODE else markdown(of)
-    return f"- **{name}**: {shown}" if name else f"- {shown}"
-
-
-def apply_shown(storage: Storage, document: dict[str, Any]) -> Applied:
+def apply_shown(storage: Storage, document: dict[str, Any]) -> Result:
     """Carries out exactly the plan that was shown, or nothing."""
     plan_file = parse_plan("the plan", json.dumps(document).encode())
     if isinstance(plan_file, MaintenanceFile) or plan_file.checkpoint != storage.root:
         raise Superseded(storage.root, "the shown plan is of another checkpoint")
     if isinstance(plan_file, RecoveryFile):
         recover = partial(apply_recovery, storage, plan_file)
-        return _recovered(storage, recorded_recovery(storage, recover))
+        return _recovered(recorded_recovery(storage, recover))
     restore = partial(undo, storage, plan_file.run, expected=plan_file.fingerprint)
     done = recorded_recovery(storage, restore)
     return _undone(storage.root, done, most_left=document["left"])
 
 
-def _recovered(storage: Storage, done: RecoveryReport) -> Applied:
+def _recovered(done: RecoveryReport) -> Result:
     document = recovered_json(done.run, done.plan, done.removed, done.written)
     log = (
         f"moved {counted(len(done.removed), 'file')} to the trash, wrote "
         f"{counted(len(done.written), 'snapshot')}; "
-        f"`{command('undo', storage.root, done.run)}` brings the files back"
+        f"`{command('undo', done.plan.root, done.run)}` brings the files back"
     )
     figures = {
         "snapshots_written": len(done.written),
@@ -202,16 +185,16 @@ def _recovered(storage: Storage, done: RecoveryReport) -> Applied:
         "files_deleted": len(done.removed),
         "bytes_deleted": sum(step.entry.size for step in done.removed),
     }
-    return Applied(document, log, _remaining(done.plan), figures)
+    return Result(document, log, _remaining(done.plan), figures)
 
 
-def _undone(checkpoint: str, done: Undone, *, most_left: int) -> Applied:
+def _undone(checkpoint: str, done: Undone, *, most_left: int) -> Result:
     # It fails if more files stay in the trash than were shown.
     log = f"brought back {counted(done.files, 'file')} ({texts.size(done.bytes)}) of run {done.run}"
     document = {"checkpoint": checkpoint, **fields_json(done, "run undo files bytes")}
     left = dict(islice(done.left.items(), MOST_FINDINGS))
     failure = _staying(done.left) if len(done.left) > most_left else None
-    return Applied({**document, "left": left}, log, failure)
+    return Result({**document, "left": left}, log, failure)
 
 
 def _staying(left: Mapping[str, str]) -> Failure | None:
@@ -228,8 +211,8 @@ def _notes(plan: RecoveryPlan) -> Iterator[Fact]:
             rows = counted(repair.proof.rows, "row")
             yield "proof", f"{repair.store} version {repair.version} then has {rows}"
     yield from (("unrepaired", why) for why in plan.unrepaired[:_MOST_SHOWN])
-    damage = [finding for finding in plan.findings if finding.damage]
-    for finding in damage[:_MOST_SHOWN]:
+    damage = (finding for finding in plan.findings if finding.damage)
+    for finding in islice(damage, _MOST_SHOWN):
         yield "stays", f"{finding.code.value}: {finding.detail}"
 
 
@@ -240,12 +223,15 @@ def _remaining(plan: RecoveryPlan) -> Failure | None:
 def shape_shown(settings: QuerySettings, form: Mapping[str, Any]) -> Shown:
     """Returns what a savepoint in another shape would take; it reads all of the state."""
     report = _saved(settings, form, dry_run=True)
-    title = f"savepoint of {report.note.source} to {report.dest}"
-    head = f"{', '.join(report.note.changes)}; of the batch that is the newest then."
-    return _shown(title, head, _operator_facts(report), {"to": report.dest}, None)
+    return Shown(
+        f"savepoint of {report.note.source} to {report.dest}",
+        f"{', '.join(report.note.changes)}; of the batch that is the newest then.",
+        [*_operator_facts(report)],
+        {"to": report.dest},
+    )
 
 
-def reshaped(settings: QuerySettings, form: Mapping[str, Any]) -> Applied:
+def reshaped(settings: QuerySettings, form: Mapping[str, Any]) -> Result:
     """Makes the savepoint that was shown; its log has the lines of code that start from it."""
     report = _saved(settings, form, dry_run=False)
     saved = {
@@ -257,7 +243,7 @@ def reshaped(settings: QuerySettings, form: Mapping[str, Any]) -> Applied:
     }
     log = f"{report.dest} has batch {report.note.batch}; start the query from it by this code:"
     figures = {"snapshots_written": report.stores, "bytes_written": report.written}
-    return Applied(saved, "\n".join((log, *report.code)), None, figures)
+    return Result(saved, "\n".join((log, *report.code)), None, figures)
 
 
 def _saved(settings: QuerySettings, form: Mapping[str, Any], *, dry_run: bool) -> SavepointReport:

@@ -5,26 +5,24 @@ which does not run after a savepoint that failed.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from airflow.sdk import get_current_context
-from airflow.sdk.exceptions import DownstreamTasksSkipped
 
 from statemaint.airflow.connections import opener
-from statemaint.airflow.endings import errors_end, fail, form_values, our_task
+from statemaint.airflow.endings import errors_end, fail, form_values, our_task, skip
 from statemaint.airflow.links import add_links
 from statemaint.airflow.names import SAVED
-from statemaint.airflow.publish import publish_savepoint, reporting
+from statemaint.airflow.publish import published, reporting
 from statemaint.airflow.settings import QuerySettings
 from statemaint.airflow.texts import size
 from statemaint.errors import CheckpointError
 from statemaint.queries.checks import absolute_address
 from statemaint.queries.models import SavepointSettings
-from statemaint.report.record import LastSavepoint
+from statemaint.report.record import LastSavepoint, Record
 from statemaint.report.task import Failure, named
 from statemaint.savepoint import SavepointReport, savepoint
 from statemaint.savepoint.catalog import Savepoint, SavepointState, list_savepoints, problems
@@ -32,7 +30,6 @@ from statemaint.savepoint.expiry import without_expired
 from statemaint.savepoint.keep import decide
 from statemaint.savepoint.plan import committed_batches
 from statemaint.savepoint.report import note_in_record
-from statemaint.storage import Opener, Storage
 from statemaint.wording import counted
 
 _log = logging.getLogger(__name__)
@@ -68,7 +65,7 @@ def savepoint_tasks(settings: QuerySettings, where: SavepointSettings, waits: ti
             report, newest = saved(settings, where, options, since=since)
             _log.info(_line(report))
             if options.dry_run:
-                raise DownstreamTasksSkipped(tasks=["expire"])  # type: ignore[no-untyped-call]
+                skip("expire")
             progress.add(snapshots_written=report.stores, bytes_written=report.written)
         if newest:
             ti.xcom_push(SAVED, asdict(newest))
@@ -105,47 +102,34 @@ def saved(
 
     Another attempt at a run that began `since` completes what was begun from then on.
     """
-    opened = opener(settings.connection)
-    source, batch = opened(settings.checkpoint), options.batch
-    dest = options.to and absolute_address(options.to)
+    opened, batch = opener(settings.connection), options.batch
+    source, dest = opened(settings.checkpoint), options.to and absolute_address(options.to)
     if batch is None and not dest:
         batches = committed_batches(source)
-        begun = () if since is None else _begun(_listed(settings, where, opened, source), since)
-        resumed = (begun_batch for begun_batch in begun if begun_batch in batches)
-        batch = max(resumed, default=max(batches, default=0))
-    report = savepoint(
-        source,
-        opened(dest or where.address(settings.query, batch or 0)),
-        batch=batch,
-        new_id=options.new_id,
-        dry_run=options.dry_run,
-    )
+        folder = where.folder(settings.query)
+        listed = list_savepoints(folder, source=source.root, opened=opened) if since else ()
+        unfinished = (each for each in listed if each.state is SavepointState.UNFINISHED)
+        notes = [each.note for each in unfinished if each.note]
+        begun = {note.batch for note in notes if since and note.begun >= since}
+        batch = max(begun & {*batches}, default=max(batches, default=0))
+    target = opened(dest or where.address(settings.query, batch or 0))
+    new_id, dry_run = options.new_id, options.dry_run
+    report = savepoint(source, target, batch=batch, new_id=new_id, dry_run=dry_run)
     newest = note_in_record(source, report)
     if newest:
-        publish_savepoint(settings, newest)
+        # Other metrics stay as the query's last run has them.
+        published(settings, Record(None, savepoint=newest))
     return report, newest
 
 
 def expired(settings: QuerySettings, where: SavepointSettings) -> tuple[Savepoint, ...]:
     """Returns the savepoints of a query; those that no rule keeps, as they are once deleted."""
     opened, folder = opener(settings.connection), where.folder(settings.query)
-    listed = _listed(settings, where, opened, opened(settings.checkpoint))
+    listed = list_savepoints(folder, source=opened(settings.checkpoint).root, opened=opened)
     if not where.keep:
         return listed
     rules = {str(rule): count for rule, count in where.keep.items()}
     return without_expired(decide(listed, rules, opened(folder).now()), folder, opened=opened)
-
-
-def _listed(
-    settings: QuerySettings, where: SavepointSettings, opened: Opener, source: Storage
-) -> tuple[Savepoint, ...]:
-    return list_savepoints(where.folder(settings.query), source=source.root, opened=opened)
-
-
-def _begun(savepoints: Sequence[Savepoint], since: float) -> Iterator[int]:
-    for each in savepoints:
-        if each.state is SavepointState.UNFINISHED and each.note and each.note.begun >= since:
-            yield each.note.batch
 
 
 def _line(report: SavepointReport) -> str:

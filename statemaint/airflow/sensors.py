@@ -8,10 +8,8 @@ from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 
-from statemaint.airflow.endings import errors_end
-from statemaint.airflow.health import health_of, longest_chain, valid_spark
-from statemaint.airflow.hooks import StatemaintHook
-from statemaint.airflow.lineage import TracedOperator
+from statemaint.airflow.endings import TracedOperator, errors_end
+from statemaint.airflow.hooks import StatemaintHook, health_of, longest_chain, valid_spark
 from statemaint.airflow.links import links
 from statemaint.errors import NotACheckpointError
 

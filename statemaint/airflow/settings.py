@@ -86,13 +86,7 @@ class QuerySettings:
 
 
 def query_settings(
-    name: str,
-    query: Query,
-    policy: Policy,
-    *,
-    gateway: str | None = None,
-    textfile: str | None = None,
-    plans: str | None = None,
+    name: str, query: Query, policy: Policy, targets: Targets, *, plans: str | None, **metrics: Any
 ) -> QuerySettings:
     """Returns the settings of a query; its plans are by default in Airflow's folder of logs."""
     logs = Path(conf.get_mandatory_value("logging", "base_log_folder"))
@@ -102,16 +96,17 @@ def query_settings(
         policy=policy,
         connection=query.connection,
         max_tasks=query.max_tasks,
-        engine=query.engine,
-        spark=query.spark or SparkSettings(),
         plans=Path(plans) if plans else logs / "statemaint_plans",
         schedule=query.schedule,
         named=Named(
             name,
             savepoint_interval=query.savepoint_interval,
             every_unit=query.detail == "partition",
+            **metrics,
         ),
-        targets=Targets(gateway, textfile=Path(textfile) if textfile else None),
+        targets=targets,
+        engine=query.engine,
+        spark=query.spark or SparkSettings(),
     )
 
 
@@ -130,31 +125,24 @@ def given_settings(
     """
     name, query = given_query(name, checkpoint, keys)
     gateway = os.environ.get(GATEWAY_VARIABLE) or pushgateway
-    return query, query_settings(
-        name,
-        query,
-        query.policy.on_top_of(PRESETS["safe"]),
-        gateway=must_be_open(gateway) if gateway else None,
-        textfile=textfile,
-        plans=plans,
-    )
+    folder = Path(textfile) if textfile else None
+    targets = Targets(must_be_open(gateway) if gateway else None, textfile=folder)
+    policy = query.policy.on_top_of(PRESETS["safe"])
+    return query, query_settings(name, query, policy, targets, plans=plans)
 
 
 def given_query(name: str | None, checkpoint: str, keys: Mapping[str, Any]) -> tuple[str, Query]:
-    if keys.get("together"):
-        raise ValueError("together: only queries of the queries file share a DAG; leave it out")
-    if keys.get("savepoint"):
-        raise ValueError("savepoint: only queries of the queries file have its DAG; leave it out")
+    for key, what in (("together", "share a DAG"), ("savepoint", "have its DAG")):
+        if keys.get(key):
+            raise ValueError(f"{key}: only queries of the queries file {what}; leave it out")
     stand_in = _BUCKET_STANDS_IN if keys.get("connection") else _STANDS_IN
     template = is_template(checkpoint)
     entry = {**keys, "checkpoint": stand_in if template else checkpoint}
     try:
         query = Query.model_validate(entry)
     except ValidationError as error:
-        below = ("queries", "arguments")
-        named = (
-            f"{'.'.join(map(str, path[2:]))}: {what}" for path, what in explained(error, below)
-        )
+        wrong = explained(error, ("queries", "arguments"))
+        named = (f"{'.'.join(map(str, path[2:]))}: {what}" for path, what in wrong)
         raise ValueError("; ".join(named)) from None
     if template:
         query = query.model_copy(update={"checkpoint": checkpoint})
@@ -178,12 +166,8 @@ def is_template(text: str) -> bool:
 
 def about(settings: QuerySettings) -> dict[str, Any]:
     """Returns the description of the query for the pages; nothing in it is a secret."""
-    return {
-        "query": settings.query,
-        "checkpoint": settings.checkpoint,
-        "connection": settings.connection,
-        "policy": asdict(settings.policy),
-    }
+    known = {name: getattr(settings, name) for name in ("query", "checkpoint", "connection")}
+    return {**known, "policy": asdict(settings.policy)}
 
 
 _SCOPE = ("operators", "partitions")
@@ -195,11 +179,7 @@ _LOOSER = {"min_batches_to_retain": True, "min_deltas_for_snapshot": False}
 
 
 def chosen_ids(name: str, value: object) -> tuple[int, ...]:
-    """Returns the numbers of a text such as `0, 3-7`, or of a list; none means all.
-
-    Raises:
-        ConfigError: when it is neither.
-    """
+    """Returns the numbers of a text such as `0, 3-7`, or of a list; none means all."""
     if isinstance(value, list | tuple):  # as the forms of earlier builds have it
         return tuple(value)
     numbers, text = set[int](), str(value or "").strip()
@@ -209,9 +189,8 @@ def chosen_ids(name: str, value: object) -> tuple[int, ...]:
         match = _RANGE.fullmatch(part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if first > last:
-            raise ConfigError(
-                f"{name}: {shortened(part)!r} is not a number or a range, such as `0, 3-7`"
-            )
+            wrong = f"{shortened(part)!r} is not a number or a range, such as `0, 3-7`"
+            raise ConfigError(f"{name}: {wrong}")
         numbers |= {*range(first, last + 1)}
     if text and not numbers:
         raise ConfigError(f"{name}: {shortened(text)!r} names no number; empty means all")
@@ -242,14 +221,10 @@ class Options:
     partitions: tuple[int, ...] = ()
     engine: Engine | None = None
 
-    @staticmethod
-    def unscoped(params: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the values of a form without operators and partitions."""
-        return {**params, **dict.fromkeys(_SCOPE)}
-
     @classmethod
-    def of(cls, params: Mapping[str, Any]) -> "Options":
-        lists = {name: chosen_ids(name, params.get(name)) for name in _SCOPE}
+    def of(cls, params: Mapping[str, Any], *, scoped: bool = True) -> "Options":
+        """Returns the values of a form; those for the whole run are never wrong."""
+        lists = {name: chosen_ids(name, params.get(name) if scoped else None) for name in _SCOPE}
         # A run queued by an earlier build lacks the new options.
         given = {name: params[name] for name in cls.__slots__ if name in params}
         return cls(**{**given, **lists})
@@ -300,18 +275,18 @@ class Options:
         )
 
 
-def wrong_options(context: Mapping[str, Any]) -> Failure | None:
-    """Returns the failure of a run of a query's DAG whose configuration has a mistake."""
+def wrong_options(
+    context: Mapping[str, Any], options: Sequence[str] = Options.__slots__
+) -> Failure | None:
+    """Returns the failure of a run of maintenance whose configuration has a mistake."""
     try:
         Options.of(context["params"])
     except ConfigError as error:
         return Failure.of(error)
-    return unknown_options(context["dag_run"].conf)
+    return unknown_options(context["dag_run"].conf, options)
 
 
-def unknown_options(
-    conf: Mapping[str, Any] | None, options: Sequence[str] = Options.__slots__
-) -> Failure | None:
+def unknown_options(conf: Mapping[str, Any] | None, options: Sequence[str]) -> Failure | None:
     """Returns the failure of a run whose configuration has unknown keys.
 
     A misspelt `dry_run` must not become a run that deletes.

@@ -54,11 +54,8 @@ class StateMaintenanceTaskGroup(TaskGroup):
             query, checkpoint, keys, pushgateway=pushgateway, textfile=textfile
         )
         arguments: Any = task_arguments(given)
-        super().__init__(
-            group_id=group_id,
-            tooltip=f"Maintains the state of {settings.query}",
-            default_args=arguments,
-        )
+        about = f"Maintains the state of {settings.query}"
+        super().__init__(group_id=group_id, tooltip=about, default_args=arguments)
         options = Options(dry_run=dry_run, force_snapshot=force_snapshot)
         terms = Terms(timedelta(seconds=given.timeout), options, tuple(notify))
         with self:

@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from statemaint.airflow import texts
@@ -19,15 +20,7 @@ from statemaint.airflow.publish import publish
 from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.errors import ConfigError, LeaseHeldError, StatemaintError
 from statemaint.execute.lease import check_free, end_earlier
-from statemaint.maintain.bundles import (
-    Bundle,
-    Costs,
-    bundles,
-    costs_of,
-    task_count,
-    unit_count,
-    weights,
-)
+from statemaint.maintain.bundles import Bundle, bundles, costs_of, task_count, unit_count, weights
 from statemaint.maintain.record import is_refusal
 from statemaint.maintain.run import OnOutcome, end_run, reserve
 from statemaint.maintain.work import TaskResults, WorkOrder, maintain_part, prepare
@@ -42,7 +35,6 @@ from statemaint.report.facts import planned_units, restart_facts
 from statemaint.report.record import LastRun, code_of, with_emptied
 from statemaint.report.run import Emptied
 from statemaint.report.task import (
-    MOST_FINDINGS,
     BundleReport,
     Failure,
     PlanSummary,
@@ -91,7 +83,6 @@ class Planned:
         return TaskResults(self.bundles, self.decided, failure, tuple(reports), refused)
 
     def xcoms(self, options: Options | None = None) -> dict[str, Any]:
-        """Returns what `plan` passes on, by key."""
         handover = {HANDOVER: self.handover} if self.handover else {}
         return {**self.shown, PLANNED: dumped(self.results(options=options)), **handover}
 
@@ -102,7 +93,7 @@ def plan_query(
     holder: Holder | None = None,
     *,
     run: str = "",
-    costs: Costs | None = None,
+    costs: Mapping[str, float] | None = None,
 ) -> Planned:
     """Fixes the run's target version and finds the partitions that need attention.
 
@@ -139,17 +130,14 @@ def _planned(
     options: Options,
     storage: Storage,
     holder: Holder | None,
-    costs: Costs,
+    costs: Mapping[str, float],
 ) -> Planned:
     prepared = prepare(storage, options.change(settings.policy), options.request())
     plan = prepared.plan
     _log.info(texts.plan_line(plan, settings.query))
     _tell(plan.all_findings, before=f"{settings.query}: ")
-    decided = replace(
-        prepared.summary(every_unit=settings.named.every_unit),
-        units=tuple(planned_units(plan)),
-        scope=options.scope,
-    )
+    decided = prepared.summary(every_unit=settings.named.every_unit)
+    decided = replace(decided, units=tuple(planned_units(plan)), scope=options.scope)
     if plan.halted:
         return Planned(failure=Failure(reasons(plan.findings)), decided=decided)
     if plan.target is None or not prepared.has_work:
@@ -160,11 +148,7 @@ def _planned(
     spark = settings.engine == "spark"
     most = unit_count(units) if spark else task_count(units, costs, settings.max_tasks)
     packed = bundles(
-        units,
-        target=plan.target,
-        most=most,
-        holder=holder,
-        snapshots_from=plan.snapshots_from,
+        units, target=plan.target, most=most, holder=holder, snapshots_from=plan.snapshots_from
     )
     _log.info(texts.task_line([bundle.label for bundle in packed]))
     return Planned(packed, decided=decided, handover=prepared.handover.to_json())
@@ -178,20 +162,18 @@ def _shown(settings: QuerySettings, options: Options, storage: Storage, run: str
     for line in texts.dry_run_lines(plan):
         _log.info(line)
     file = _write_plan(settings, run, checkpoint, plan)
-    waiting = by_reason(plan.withheld)
-    counts = {
-        **texts.planned_counts(plan),
-        "target": plan.target,
-        "scope": options.scope,
-        "withheld": list(map(str, waiting)),
-    }
-    note = texts.dry_note(counts, findings_json(plan.all_findings), file)
+    decided = PlanSummary.of(
+        plan,
+        plan.all_findings,
+        scope=options.scope,
+        units=tuple(planned_units(plan)),
+        withheld=by_reason(plan.withheld),
+        facts=restart_facts(plan, [planned.store for planned in plan.stores]),
+    )
+    note = texts.dry_note(plan, decided, file)
     _log.info(note)
     damage = reasons(plan.all_findings)
     failure = Failure(f"DRY RUN: {damage}") if damage else None
-    units = tuple(planned_units(plan))
-    facts = restart_facts(plan, [planned.store for planned in plan.stores])
-    decided = PlanSummary.of(plan, plan.all_findings, units=units, withheld=waiting, facts=facts)
     results = TaskResults(summary=decided)
     shown = figures_of_run(settings, results, success=not failure, dry_run=True)
     shown[PLAN] = kept_plan(settings.query, plan)
@@ -225,7 +207,6 @@ def mapped(settings: QuerySettings, planned: Sequence[Bundle]) -> list[dict[str,
 
 
 def bundles_of(inputs: Iterable[Mapping[str, Any]]) -> list[Bundle]:
-    """Returns the bundles in the result of `mapped`."""
     return [loaded(Bundle, part) for each in inputs for part in each.get("bundles", (each,))]
 
 
@@ -286,14 +267,9 @@ def reported(
     xcoms = {NOTE: report["note"]}
     xcoms |= figures_of_run(settings, results, success=report["success"])
     if results.planned and not report["scope"]:
-        xcoms[COSTS] = run_costs(results)
+        seconds = {report.label: report.seconds for report in results.inspected}
+        xcoms[COSTS] = costs_of(results.planned, seconds)
     return report, xcoms
-
-
-def run_costs(results: TaskResults) -> Costs:
-    """Returns the cost of each partition, for the next run's bundles."""
-    seconds = {report.label: report.seconds for report in results.inspected}
-    return costs_of(results.planned, seconds)
 
 
 def maintain_query(
@@ -313,10 +289,8 @@ def maintain_query(
         nothing = {"maintained": False, "broken": [], "success": planned.failure is None}
         return replace(planned, report={**report, **nothing, "note": planned.note})
     order = options.order(settings, planned.bundles, run=run, handover=planned.handover)
-    reports = [
-        maintain_bundle(settings, order, bundle, on_outcome=on_outcome)
-        for bundle in planned.bundles
-    ]
+    maintain = partial(maintain_bundle, settings, order, on_outcome=on_outcome)
+    reports = [maintain(bundle) for bundle in planned.bundles]
     results = planned.results(reports, options)
     done = finish(settings, results, run=run)
     shown = figures_of_run(settings, results, success=done["success"])
@@ -327,9 +301,9 @@ def maintain_query(
 
 def _report(settings: QuerySettings, results: TaskResults, emptied: Emptied) -> dict[str, Any]:
     plan, reports = results.plan, results.inspected
-    of_tasks = (finding for report in reports for finding in report.findings)
-    findings = [*plan.findings, *of_tasks, *findings_json(emptied.findings)]
-    waits = [*plan.withheld, *(waiting for report in reports for waiting in report.withheld)]
+    parts: list[PlanSummary | BundleReport] = [plan, *reports]
+    findings = [finding for part in parts for finding in part.findings]
+    findings += findings_json(emptied.findings)
     return {
         "query": settings.query,
         "checkpoint": settings.checkpoint,
@@ -342,10 +316,9 @@ def _report(settings: QuerySettings, results: TaskResults, emptied: Emptied) -> 
         "trash_files_deleted": emptied.files,
         "trash_bytes_deleted": emptied.bytes,
         "halted": sum(report.halted for report in reports),
-        "withheld": list(map(str, together(waits))),
+        "withheld": [*map(str, together(wait for part in parts for wait in part.withheld))],
         "findings": sorted({finding["code"] for finding in findings}),
-        "broken": [finding for finding in findings if finding["damage"]][:MOST_FINDINGS],
-        "todo": texts.steps(findings, settings.checkpoint),
+        **texts.advice(findings, settings.checkpoint),
     }
 
 

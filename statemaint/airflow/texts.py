@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from statemaint.model.findings import FindingCode
@@ -11,26 +11,14 @@ from statemaint.plan.withheld import by_reason
 from statemaint.report.outcome import Attested, Deleted, SnapshotWritten, StoreOutcome, StoreReport
 from statemaint.report.run import Report
 from statemaint.report.summary import groups, sentence, steps_of
-from statemaint.report.task import BundleReport
+from statemaint.report.task import MOST_FINDINGS, BundleReport, PlanSummary
 from statemaint.wording import command, counted
 
 # A partition without maintenance for a year has about nine thousand deltas.
 _MOST_LINES = 10_000
 _MOST_LABELS = 16
-_COLUMNS = (
-    "partitions",
-    "done",
-    "skipped",
-    "halted",
-    "snapshots",
-    "written",
-    "deleted",
-    "freed",
-    "findings",
-)
-
 # Airflow's notes hold a thousand characters.
-_MOST_CHARACTERS = 1000
+_MOST_NOTE = 1000
 # A spreadsheet runs a cell that begins with one of these.
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 _RUNBOOK = "docs/runbook.md"
@@ -38,7 +26,6 @@ _RUNBOOK = "docs/runbook.md"
 # Another build may have found what this one has no code for.
 _PASSING = frozenset(code for code in FindingCode if code.about.passes)
 _ADVISED = frozenset(code for code in FindingCode if code.about.advised)
-_DONE = ("snapshots", "files", "bytes")
 
 Json = dict[str, Any]
 
@@ -97,11 +84,10 @@ def store_lines(report: Report) -> Iterator[str]:
 
 def _done(store: StoreReport, gone: str) -> Iterator[str]:
     written = [done for done in store.outcomes if isinstance(done, SnapshotWritten)]
-    verified = [done.action.version for done in store.outcomes if isinstance(done, Attested)]
+    verified = [done for done in store.outcomes if isinstance(done, Attested)]
     deleted = [done.action.entry.size for done in store.outcomes if isinstance(done, Deleted)]
     if written:
-        total = size(sum(snapshot.bytes for snapshot in written))
-        yield f"{_snapshots(snapshot.action.version for snapshot in written)} written ({total})"
+        yield f"{_snapshots(written)} written ({size(sum(done.bytes for done in written))})"
     if verified:
         yield f"{_snapshots(verified)} verified"
     if deleted:
@@ -110,44 +96,42 @@ def _done(store: StoreReport, gone: str) -> Iterator[str]:
         yield store.state.value
 
 
-def _snapshots(versions: Iterable[int]) -> str:
-    listed = list(map(str, sorted(versions)))
+def _snapshots(outcomes: Iterable[SnapshotWritten | Attested]) -> str:
+    listed = list(map(str, sorted(done.action.version for done in outcomes)))
     return f"{'snapshots' if listed[1:] else 'snapshot'} {' and '.join(listed)}"
+
+
+# The columns of the table: the field of a report, and how its sum is shown.
+_SUMS: dict[str, tuple[str, Callable[[int], str]]] = {
+    "done": ("done", str),
+    "skipped": ("skipped", str),
+    "halted": ("halted", str),
+    "snapshots": ("snapshots", str),
+    "written": ("bytes_written", size),
+    "deleted": ("files", str),
+    "freed": ("bytes", size),
+}
 
 
 def table(reports: Sequence[BundleReport]) -> str:
     rows = [_row(report.label, [report]) for report in reports]
     total = [_row("all", reports)] if len(rows) != 1 else []
-    lines = [_COLUMNS, *rows, *total]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(_COLUMNS))]
-    return "\n".join(_aligned(line, widths) for line in lines)
+    lines = [("partitions", *_SUMS, "findings"), *rows, *total]
+    first, *others = (max(map(len, column)) for column in zip(*lines, strict=True))
+    layout = "  ".join((f"{{:<{first}}}", *(f"{{:>{width}}}" for width in others[:-1]), "{}"))
+    return "\n".join(layout.format(*line) for line in lines)
 
 
 def _row(label: str, reports: Sequence[BundleReport]) -> tuple[str, ...]:
-    def total(name: str) -> int:
-        return sum(getattr(report, name) for report in reports)
-
     codes = sorted({finding["code"] for report in reports for finding in report.findings})
-    return (
-        label,
-        *(str(total(name)) for name in ("done", "skipped", "halted", "snapshots")),
-        size(total("bytes_written")),
-        str(total("files")),
-        size(total("bytes")),
-        ", ".join(codes) or "-",
+    sums = (
+        shown(sum(getattr(report, field) for report in reports)) for field, shown in _SUMS.values()
     )
+    return (label, *sums, ", ".join(codes) or "-")
 
 
-def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
-    name, *numbers, last = (
-        cell.ljust(width) if column == 0 else cell.rjust(width)
-        for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-    )
-    return "  ".join((name, *numbers, last.strip()))
-
-
-def steps(findings: Sequence[Json], checkpoint: str) -> list[Json]:
-    """Returns the steps for findings: for each code its runbook entry and the exact command."""
+def advice(findings: Sequence[Json], checkpoint: str) -> Json:
+    """Returns what is broken, and what to do: for each code its runbook entry and the command."""
     by_code: dict[str, Json] = {}
     for finding in findings:
         code = finding["code"]
@@ -158,7 +142,8 @@ def steps(findings: Sequence[Json], checkpoint: str) -> list[Json]:
             facts = {"code": code, "detail": finding["detail"]}
             place = f"{_RUNBOOK}#{code.lower()}"
             by_code.setdefault(code, {**facts, "runbook": place, "command": step})
-    return list(by_code.values())
+    broken = [finding for finding in findings if finding["damage"]]
+    return {"broken": broken[:MOST_FINDINGS], "todo": list(by_code.values())}
 
 
 def is_damaged(broken: Iterable[Json]) -> bool:
@@ -166,12 +151,13 @@ def is_damaged(broken: Iterable[Json]) -> bool:
     return any(finding["code"] not in _PASSING for finding in broken)
 
 
-def dry_note(counts: Mapping[str, Any], findings: Sequence[Json], file: str | None) -> str:
+def dry_note(plan: Plan, decided: PlanSummary, file: str | None) -> str:
+    counts = {**planned_counts(plan), "target": plan.target, "scope": decided.scope}
     lines = [f"DRY RUN, nothing was changed. {_counted(counts, would=True)}"]
-    lines += [f"DRY RUN: {line}" for line in (*_scope(counts), *_withheld(counts))]
+    lines += [f"DRY RUN: {line}" for line in (*_scope(counts), *_withheld(decided.withheld))]
     if file:
         lines.append(f"DRY RUN: the whole plan is in {file} and on the page of this run")
-    return cut([*lines, *_broken(findings)])
+    return cut([*lines, *_broken(decided.findings)])
 
 
 def note(extra: Mapping[str, Any]) -> str:
@@ -180,12 +166,10 @@ def note(extra: Mapping[str, Any]) -> str:
         lines.append(f"Nothing was maintained: {extra['failure']}")
     else:
         lines.append(_counted(extra, would=False))
-    if emptied := extra.get("trash_files_deleted"):
-        bytes_deleted = size(extra["trash_bytes_deleted"])
-        lines.append(
-            f"{counted(emptied, 'expired file')} deleted from the trash ({bytes_deleted})."
-        )
-    lines += _withheld(extra)
+    if emptied := extra["trash_files_deleted"]:
+        expired, freed = counted(emptied, "expired file"), size(extra["trash_bytes_deleted"])
+        lines.append(f"{expired} deleted from the trash ({freed}).")
+    lines += _withheld(extra["withheld"])
     if extra["without_report"]:
         silent = counted(extra["without_report"], "task")
         lines.append(f"{silent} gave no report; the logs say why.")
@@ -196,27 +180,27 @@ def note(extra: Mapping[str, Any]) -> str:
 
 def note_of_queries(reports: Mapping[str, Json]) -> str:
     failed = {name: report for name, report in reports.items() if not report["success"]}
-    sums = {key: sum(report.get(key, 0) for report in reports.values()) for key in _DONE}
+    snapshots, files, freed = (
+        sum(report.get(key, 0) for report in reports.values())
+        for key in ("snapshots", "files", "bytes")
+    )
     done = (
         f"{counted(len(reports), 'query', 'queries')}, {len(failed)} failed: "
-        f"{counted(sums['snapshots'], 'snapshot')} written, "
-        f"{counted(sums['files'], 'file')} deleted ({size(sums['bytes'])})."
+        f"{counted(snapshots, 'snapshot')} written, "
+        f"{counted(files, 'file')} deleted ({size(freed)})."
     )
     why = {name: " ".join(report["note"].split()) for name, report in failed.items()}
     return cut([done, *(f"{name}: {note}" for name, note in why.items())])
 
 
 def _scope(extra: Mapping[str, Any]) -> list[str]:
-    scope = extra.get("scope")
-    return [f"Only {scope}, as set in the form."] if scope else []
+    return [f"Only {extra['scope']}, as set in the form."] if extra["scope"] else []
 
 
 def _counted(counts: Mapping[str, Any], *, would: bool) -> str:
-    verb = "would be " if would else ""
     if not (counts["snapshots"] or counts["files"]):
-        return (
-            "Nothing would be written or deleted." if would else "Nothing was written or deleted."
-        )
+        return f"Nothing {'would be' if would else 'was'} written or deleted."
+    verb = "would be " if would else ""
     return (
         f"{counted(counts['snapshots'], 'snapshot')} {verb}written, "
         f"{counted(counts['files'], 'file')} {verb}deleted "
@@ -224,8 +208,8 @@ def _counted(counts: Mapping[str, Any], *, would: bool) -> str:
     )
 
 
-def _withheld(counts: Mapping[str, Any]) -> list[str]:
-    return [f"{waiting}." for waiting in counts.get("withheld", ())]
+def _withheld(waits: Iterable[object]) -> list[str]:
+    return [f"{waiting}." for waiting in waits]
 
 
 def _broken(findings: Iterable[Json]) -> list[str]:
@@ -235,9 +219,7 @@ def _broken(findings: Iterable[Json]) -> list[str]:
 
 def cut(lines: Sequence[str]) -> str:
     text = "\n\n".join(lines)
-    if len(text) <= _MOST_CHARACTERS:
-        return text
-    return text[: _MOST_CHARACTERS - 4].rstrip() + " ..."
+    return text if len(text) <= _MOST_NOTE else f"{text[: _MOST_NOTE - 4].rstrip()} ..."
 
 
 def as_csv(rows: Iterable[Iterable[object]]) -> str:

@@ -181,7 +181,7 @@ def contact_link(contact: str) -> str:
 def advise(findings: Sequence[FindingRow], checkpoint: str) -> tuple[Advice, ...]:
     """Returns the findings by code, damage first, with the next command for each."""
     documents = [finding.model_dump() for finding in findings]
-    steps = {step["code"]: step["command"] for step in texts.steps(documents, checkpoint)}
+    steps = {step["code"]: step["command"] for step in texts.advice(documents, checkpoint)["todo"]}
     codes: dict[str, list[FindingRow]] = {}
     for finding in sorted(findings, key=lambda finding: (not finding.damage, finding.code)):
         codes.setdefault(finding.code, []).append(finding)

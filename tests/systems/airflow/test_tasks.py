@@ -17,10 +17,9 @@ from statemaint.airflow.tasks import (
     maintain_query,
     plan_query,
     reported,
-    run_costs,
 )
 from statemaint.maintain import list_runs, maintain
-from statemaint.maintain.bundles import Bundle
+from statemaint.maintain.bundles import Bundle, costs_of
 from statemaint.maintain.record import read_record, recorded
 from statemaint.maintain.run import apply
 from statemaint.maintain.work import TaskResults
@@ -301,7 +300,7 @@ def test_a_dry_run_whose_plan_cannot_be_written_is_shown_all_the_same(
     ],
 )
 def test_a_key_that_is_no_option_is_refused(conf: dict[str, object] | None, said: str) -> None:
-    failure = unknown_options(conf)
+    failure = unknown_options(conf, Options.__slots__)
     assert (failure is None) == (said is None)
     if failure:
         assert said in failure.reason
@@ -674,7 +673,7 @@ def test_the_next_plan_learns_how_slow_each_partition_was(tmp_path: Path) -> Non
     where = settings(neglected(tmp_path / "c"))
     planned = plan_query(where, Options())
     done = [BundleReport(one.label, seconds=1.0 + one.partitions[0]) for one in planned.bundles]
-    costs = run_costs(planned.results(done))
+    costs = costs_of(planned.bundles, {one.label: one.seconds for one in done})
     assert list(costs) == [f"op 0 / part {number}" for number in range(4)]
     two = plan_query(replace(where, max_tasks=2), Options(), costs=costs)
     assert parts(two) == [(0, 3), (1, 2)]

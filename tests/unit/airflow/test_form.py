@@ -49,7 +49,7 @@ def test_other_text_is_refused_in_one_line(text: str) -> None:
     failure = wrong_options(context)
     assert failure is not None
     assert failure.reason == f"CONFIG: {wrong}"
-    assert Options.of(Options.unscoped(context["params"])).operators == ()
+    assert Options.of(context["params"], scoped=False).operators == ()
 
 
 @pytest.mark.parametrize(

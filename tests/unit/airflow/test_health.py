@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from statemaint.airflow.health import health_of, longest_chain, repaired_health, valid_spark
+from statemaint.airflow.hooks import health_of, longest_chain, repaired_health, valid_spark
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.storage import LocalStorage

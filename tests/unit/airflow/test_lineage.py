@@ -16,8 +16,7 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from airflow.providers.common.compat.openlineage import facet
 
-from statemaint.airflow.endings import StatemaintTask
-from statemaint.airflow.lineage import dataset_name
+from statemaint.airflow.endings import StatemaintTask, dataset_name
 from statemaint.airflow.operators import CheckpointHealthyOperator
 from statemaint.airflow.sensors import CheckpointSensor
 from statemaint.airflow.settings import Options, QuerySettings

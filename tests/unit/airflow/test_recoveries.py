@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from statemaint.airflow.lineage import outputs_of
+from statemaint.airflow.endings import outputs_of
 from statemaint.airflow.recoveries import apply_shown, plan_shown, undo_shown, verified
 from statemaint.errors import Superseded, UnreadableError
 from statemaint.maintain import maintain

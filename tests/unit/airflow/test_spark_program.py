@@ -20,7 +20,6 @@ from airflow.sdk.execution_time.supervisor import WatchedSubprocess
 
 from statemaint.airflow.on_spark import PATIENCE, start_spark
 from statemaint.airflow.settings import QuerySettings
-from statemaint.airflow.together import shared_start
 from statemaint.errors import ConfigError
 from statemaint.model.policy import Policy
 from statemaint.queries.models import SparkSettings
@@ -85,8 +84,8 @@ def test_a_program_of_many_queries_has_their_name_and_is_ended_with_its_task(
 ) -> None:
     installed(monkeypatch, Hook)
     ends: list[Callable[[], object]] = []
-    start = shared_start("hourly", ends.append)
-    assert start(settings(connection="cluster"), ["units", "/a", "k", "/b", "l"]) is None
+    where, units = settings(connection="cluster"), ["units", "/a", "k", "/b", "l"]
+    assert start_spark(where, units, on_kill=ends.append, name="hourly") is None
     assert Hook.made["name"] == "statemaint hourly"
     assert Hook.made["application_args"] == ["units", "/a", "k", "/b", "l"]
     assert len(ends) == 1

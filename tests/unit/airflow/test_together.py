@@ -9,7 +9,7 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from statemaint.airflow import publish, run_tasks, tasks, together
+from statemaint.airflow import publish, run_tasks, tasks
 from statemaint.airflow.settings import QuerySettings
 from statemaint.airflow.tasks import Planned
 from statemaint.model.policy import Policy
@@ -27,16 +27,18 @@ class Run:
         self.queries = [QuerySettings(name, f"/{name}", Policy()) for name in NAMES]
         outlets = [SimpleNamespace(name=f"statemaint://{name}") for name in NAMES]
         context = {
-            "ti": SimpleNamespace(xcom_push=self.pushed.__setitem__, map_index=-1, try_number=1),
+            "ti": SimpleNamespace(
+                xcom_push=self.pushed.__setitem__, task_id="t", map_index=-1, try_number=1
+            ),
             "params": {},
             "dag_run": SimpleNamespace(conf={}, run_id="r"),
             "task": SimpleNamespace(outlets=outlets),
             "outlet_events": {},
         }
-        for module in (together, publish, run_tasks):
+        for module in (publish, run_tasks):
             monkeypatch.setattr(module, "get_current_context", lambda: context)
         self.maintained: dict[str, bool] = {}
-        monkeypatch.setattr(together, "update_assets", self.note_update)
+        monkeypatch.setattr(run_tasks, "update_assets", self.note_update)
 
     def note_update(self, _: object, query: str, report: dict[str, Any]) -> None:
         self.maintained[query] = bool(report.get("maintained"))
@@ -49,8 +51,8 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 def plan(run: Run, monkeypatch: pytest.MonkeyPatch, *failures: Failure | None) -> None:
     plans = [Planned(failure=one) for one in failures]
-    monkeypatch.setattr(together, "_plans", lambda *_: plans)
-    together._plan_task(run.queries).function()
+    monkeypatch.setattr(run_tasks, "_plans", lambda *_: plans)
+    run_tasks._plan_all_task(run.queries).function()
 
 
 def test_a_plan_that_fails_for_all_is_tried_again_where_one_failure_may_pass(
@@ -81,8 +83,8 @@ def test_a_fault_in_the_end_of_one_query_is_on_its_page_and_does_not_stop_the_ot
         return good, {"note": "fine"}
 
     monkeypatch.setattr(tasks, "reported", reported)
-    monkeypatch.setattr(together, "_results", lambda _: None)
-    found = together._report_task(run.queries).function()
+    monkeypatch.setattr(run_tasks, "_results", lambda *_: None)
+    found = run_tasks._report_all_task(run.queries).function()
     assert found["b"] == good
     assert not found["a"]["success"]
     assert run.pushed["statemaint_failed.a"] == "FAULT: KeyError: 'units'"
