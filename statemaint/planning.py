@@ -101,11 +101,20 @@ def plan_checkpoint(  # noqa: PLR0913 -- each is a separate choice
     A snapshot that is trusted because no file below it was listed must be the lowest in a second
     scan, too: a listing made while another writer snapshots and deletes is partly outdated.
 
-    A plan that is made again has the time `as_of` of the first. `skew` is by how many seconds the
-    storage's stamps were seen to be ahead of its clock, `handover` an earlier scan's result for all
-    but the partitions that the request names. A `dry` plan is only shown: a run, which tries what
-    the storage can do, may refuse to carry it out, and as far as reading shows that, it is a
-    finding that halts all.
+    Args:
+        storage: the storage of the checkpoint.
+        policy: when to snapshot and what to keep.
+        request: the scope to restrict the plan to.
+        as_of: the time of the first plan, for a plan that is made again; now by default.
+        skew: seconds by which the storage's stamps were seen to be ahead of its clock.
+        handover: an earlier scan's result for all but the partitions that the request names.
+        dry: whether the plan is only shown: a run, which tries what the storage can do, may refuse
+            to carry it out, and as far as reading shows that, it is a finding that halts all.
+
+    Raises:
+        ConfigError: when the request names a store or version that does not exist.
+        NotACheckpointError: when there is no checkpoint.
+        UnsupportedError: when it is of a kind that cannot be maintained.
     """
     part = None
     if handover and request and request.operators and request.partitions:

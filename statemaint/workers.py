@@ -24,11 +24,15 @@ _LEAST_SHARE = 4
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """The number of stores that are worked on at a time, and their memory."""
+    """The number of stores that are worked on at a time, and their memory.
 
-    number: int | None = None  # `None` for one that suits the storage and the bytes
-    # The bytes that the process should not exceed; `None` for half of the available memory. The
-    # limit is kept by working on fewer stores at a time: one store always runs.
+    Attributes:
+        number: the stores at a time; `None` for a number that suits the storage and the bytes.
+        memory: the bytes that the process should not exceed; `None` for half of the available
+            memory. The limit is kept by working on fewer stores at a time: one store always runs.
+    """
+
+    number: int | None = None
     memory: int | None = None
 
     @classmethod

@@ -9,7 +9,7 @@ ID = "query, origin, namespace"
 UNIT = "operator, partition"
 # The labels that some totals have.
 _TOTAL = "result, verb"
-# The exporter leaves these out where they are 0 (statemaint/metrics/page.py); they are known
+# The exporter leaves these out where they are 0 (statemaint/metrics/exporter.py); they are known
 # where the other metric is there.
 _ZERO_WHERE_KNOWN = {
     "last_run_storage_errors": "last_run_tasks",

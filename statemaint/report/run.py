@@ -56,17 +56,30 @@ def _exit_code(finding: Finding) -> int:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report(Displayed):
-    """The report of one run."""
+    """The report of one run.
 
-    run: str  # its id
+    Attributes:
+        run: the run's id.
+        plan: the run's plan.
+        stores: one report for each requested store.
+        started: seconds since the epoch, by the storage's clock.
+        seconds: the duration of the run.
+        dry_run: whether nothing was carried out.
+        peak_memory: the process's peak memory up to the end of the run, in bytes.
+        requests: the number of requests that the run made to its storage, by the storage's own
+            verbs.
+        emptied: what it deleted from the trash, which is in no other figure.
+    """
+
+    run: str
     plan: Plan
-    stores: tuple[StoreReport, ...]  # one for each requested store
-    started: float  # seconds since the epoch, by the storage's clock
-    seconds: float  # its duration
-    dry_run: bool = False  # whether nothing was carried out
-    peak_memory: int = 0  # of the process up to the end of the run, in bytes
-    requests: Mapping[str, int] = field(default_factory=dict)  # to the storage, by its verbs
-    emptied: Emptied = Emptied()  # what it deleted from the trash, which is in no other figure
+    stores: tuple[StoreReport, ...]
+    started: float
+    seconds: float
+    dry_run: bool = False
+    peak_memory: int = 0
+    requests: Mapping[str, int] = field(default_factory=dict)
+    emptied: Emptied = Emptied()
 
     def _facts(self) -> Iterator[str]:
         yield quoted(self.plan.root)
