@@ -19,9 +19,9 @@ _PER_DELETION = 2_000.0
 # this is not worth it. Without an earlier run, the work is estimated from a local disk.
 _SECONDS_PER_TASK = 5.0
 _PER_SECOND = 200_000_000.0
-# On executors, where a unit costs a few requests: at least this much for each, and a bounded
+# Units on executors: at least ten times the cost of a unit in addition to its work, and a bounded
 # number, as their outcomes come back together.
-_PER_UNIT = 10_000_000.0
+PER_UNIT = 10_000_000.0
 _MOST_UNITS = 1024
 # A few in any case: the first run may be on a remote storage, where most of the work is waiting.
 _FEWEST, MOST_TASKS = 4, 16
@@ -94,7 +94,7 @@ def task_count(units: Mapping[UnitId, float], costs: Costs, chosen: int | None =
 
 def unit_count(units: Mapping[UnitId, float]) -> int:
     """Returns the number of units that partitions are worth if tasks are cheap, as on executors."""
-    return min(_MOST_UNITS, max(1, ceil(sum(units.values()) / _PER_UNIT)))
+    return min(_MOST_UNITS, max(1, ceil(sum(units.values()) / PER_UNIT)))
 
 
 def costs_of(planned: Iterable[Bundle], seconds: Mapping[str, float]) -> dict[str, float]:

@@ -14,7 +14,7 @@ from itertools import chain, groupby, islice
 from typing import Any
 
 from statemaint.errors import ConfigError
-from statemaint.maintain.bundles import deal
+from statemaint.maintain.bundles import PER_UNIT, deal
 from statemaint.workers import in_order, nothing
 
 # The units of a query are at most a core's even share of all work, divided by this.
@@ -22,8 +22,6 @@ TASKS_A_CORE = 4
 # Tasks for each core: enough that the last ones end together. Spark spends about 50 ms of a core on
 # each task with Python in it, whatever the task does.
 _MOST_TASKS_A_CORE = 4
-LEAST = 10_000_000.0
-"""Bytes of work that are not split: ten times the cost of a unit in addition to its work."""
 Work = Callable[[str], Iterable[Mapping[str, Any]]]
 # Pieces of a task that are worked on at a time where each mostly waits.
 _WAITING_AT_A_TIME = 4
@@ -275,5 +273,5 @@ def shares(weights: Mapping[str, float], cores: int) -> dict[str, int]:
     A unit is at most a task's even share of all work, so that the others wait for no query's unit;
     and small work is not split.
     """
-    most = max(sum(weights.values()) / (cores * TASKS_A_CORE), LEAST)
+    most = max(sum(weights.values()) / (cores * TASKS_A_CORE), PER_UNIT)
     return {query: max(1, -(-int(weight) // int(most))) for query, weight in weights.items()}

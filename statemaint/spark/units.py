@@ -10,7 +10,7 @@ from typing import Any
 from statemaint.audit import verify
 from statemaint.errors import LeaseLostError, StatemaintError
 from statemaint.execute.attempts import LeaseGuardedStorage
-from statemaint.maintain.bundles import Bundle, weights
+from statemaint.maintain.bundles import PER_UNIT, Bundle, weights
 from statemaint.maintain.work import WorkOrder, claim_of, maintain_part, prepare
 from statemaint.memory import memory_from
 from statemaint.plan.actions import Request
@@ -20,7 +20,6 @@ from statemaint.report.record import code_of
 from statemaint.report.task import BundleReport, PlanSummary, dumped, loaded
 from statemaint.report.to_json import verdict_json
 from statemaint.spark.fleet import Target
-from statemaint.spark.frames import LEAST
 from statemaint.spark.outcomes import (
     Row,
     error_row,
@@ -67,7 +66,7 @@ def waits(piece: str) -> bool:
     """Returns whether a piece is of a storage far away, and is a plan or little to maintain."""
     given = Piece.from_json(piece)
     bundles = given.options.get("order", {}).get("bundles", ())
-    little = "deep" not in given.options and all(bundle["weight"] <= LEAST for bundle in bundles)
+    little = "deep" not in given.options and all(bundle["weight"] <= PER_UNIT for bundle in bundles)
     return little and storage_of(given.target.checkpoint) != LOCAL
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemaint.maintain.bundles import deal
+from statemaint.maintain.bundles import PER_UNIT, deal
 from statemaint.spark.fleet import Target
-from statemaint.spark.frames import LEAST, TASKS_A_CORE, _Task, shares
+from statemaint.spark.frames import TASKS_A_CORE, _Task, shares
 from statemaint.spark.units import Piece, waits
 
 WORK = st.lists(st.floats(0, 1e9), max_size=50).map(lambda some: list(enumerate(some)))
@@ -26,8 +26,8 @@ def order(*weights: float) -> dict[str, object]:
         ("hadoop+lake://node/q", {}, True),
         ("/disk/q", {}, False),
         ("file:///disk/q", {}, False),
-        ("s3://lake/q", order(LEAST), True),
-        ("s3://lake/q", order(LEAST + 1), False),
+        ("s3://lake/q", order(PER_UNIT), True),
+        ("s3://lake/q", order(PER_UNIT + 1), False),
         ("s3://lake/q", {"deep": False, "share": [1, 1]}, False),
         ("", {}, False),
     ],
