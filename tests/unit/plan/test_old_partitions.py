@@ -40,6 +40,13 @@ def decided(
     return gone, {kept.entry.name: kept.reason.value for kept in plan.kept}
 
 
+@pytest.mark.parametrize(("target", "old"), [(2, False), (3, True), (8, True)])
+def test_a_partition_is_old_from_the_first_batch_that_does_not_have_it(
+    target: int, *, old: bool
+) -> None:
+    assert repartitioned(1, 2).asks(LEFT, target) is not old
+
+
 def test_all_of_it_goes_except_unknown_files() -> None:
     gone, kept = decided(store(NOTATION, LEFT), 4, 5, 6, 7)
     assert [*gone] == [
