@@ -15,7 +15,7 @@ from statemaint.airflow.tasks import Planned
 from statemaint.model.policy import Policy
 from statemaint.report.task import Failure
 
-NAMES = ("a", "b")
+NAMES, TASK = ("a", "b"), {"task_id": "t", "map_index": -1, "try_number": 1}
 PASSING, DAMAGE = Failure("STORAGE: away", retry=True), Failure("CORRUPT_FILE: commits/9")
 
 
@@ -27,9 +27,7 @@ class Run:
         self.queries = [QuerySettings(name, f"/{name}", Policy()) for name in NAMES]
         outlets = [SimpleNamespace(name=f"statemaint://{name}") for name in NAMES]
         context = {
-            "ti": SimpleNamespace(
-                xcom_push=self.pushed.__setitem__, task_id="t", map_index=-1, try_number=1
-            ),
+            "ti": SimpleNamespace(xcom_push=self.pushed.__setitem__, **TASK),
             "params": {},
             "dag_run": SimpleNamespace(conf={}, run_id="r"),
             "task": SimpleNamespace(outlets=outlets),
