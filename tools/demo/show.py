@@ -98,25 +98,19 @@ class Steps:
         """Runs one step; yields a function that the caller calls after each part of the step."""
         self._number += 1
         head = f"[{self._number}/{self._total}] {title}"
-        started = time.monotonic()
-        if self._progress.is_terminal:
-            with self._bar(head, total) as advance:
-                yield advance
-        else:
+        started, shown = time.monotonic(), self._progress.is_terminal
+        if not shown:
             self._progress.print(f"{head} ...", markup=False)
-            yield lambda _done: None
-        seconds = time.monotonic() - started
-        self._progress.print(f"{head}: {seconds:.0f} s", markup=False)
-
-    @contextmanager
-    def _bar(self, head: str, total: int | None) -> Iterator[Advance]:
         columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn()]
         counted = [*columns, MofNCompleteColumn()] if total else columns
-        with Progress(*counted, console=self._progress, transient=True) as progress:
-            task = progress.add_task(head, total=total)
+        bar = Progress(*counted, console=self._progress, transient=True, disable=not shown)
+        with bar:
+            task = bar.add_task(head, total=total)
 
             def advance(done: object) -> None:
                 text = f"{head}: {done}" if isinstance(done, str) else head
-                progress.update(task, advance=1, description=text)
+                bar.update(task, advance=1, description=text)
 
             yield advance
+        seconds = time.monotonic() - started
+        self._progress.print(f"{head}: {seconds:.0f} s", markup=False)
