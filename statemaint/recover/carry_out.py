@@ -1,10 +1,10 @@
 """The common part of repair and rollback: carries out a proved plan under the lease."""
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
 from statemaint.codec.metadata import logs
 from statemaint.errors import CodecError, StatemaintError, StorageError, Superseded
@@ -137,7 +137,7 @@ def carry_out(
         return recovery.noted(started)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Recovery:
     """Moves files to the trash, and writes replacements.
 
@@ -162,8 +162,8 @@ class Recovery:
         logs = rolled_back(storage, plan, checkpoint)
         self.must_be_unchanged()
         self.ledger.fence.must_hold()
-        if removes := [step for step in plan.actions if isinstance(step, Remove)]:
-            self.ledger.removing(plan.verb.value, removes)
+        if self._removes:
+            self.ledger.removing(plan.verb.value, [*self._removes.values()])
             self.trash.announce(notes, plan.verb.value, logs)
         self._on_stores([step for step in plan.actions if step.store is not None])
         if of_logs := [step for step in plan.actions if step.store is None]:
@@ -239,8 +239,7 @@ class Recovery:
         """Returns the step; a zip that names its families may be in the trash by now."""
         if (families := step.families) is None:
             return step
-        removed = {it.path for it in self.proved.plan.actions if isinstance(it, Remove)}
-        if families.entry.path not in removed:
+        if families.entry.path not in self._removes:
             return step
         entry = replace(families.entry, path=self.trash.path_of(families.entry))
         return replace(step, families=replace(families, entry=entry))
@@ -251,10 +250,17 @@ class Recovery:
         return max((need_of(plan, source(plan.store)) for plan in plans), default=0)
 
     def _alone(self, step: WriteSnapshot) -> StorePlan:
-        for store in self.proved.checkpoint.stores:
-            if store.id == step.store:
-                return StorePlan(store, None, (step,), (), ())
-        raise Superseded(step.path, "its store was listed when this was planned and is missing")
+        if step.store not in self._stores:
+            raise Superseded(step.path, "its store was listed when this was planned and is missing")
+        return StorePlan(self._stores[step.store], None, (step,), (), ())
+
+    @cached_property
+    def _stores(self) -> Mapping[StoreId, Store]:
+        return {store.id: store for store in self.proved.checkpoint.stores}
+
+    @cached_property
+    def _removes(self) -> Mapping[str, Remove]:
+        return {step.path: step for step in self.proved.plan.actions if isinstance(step, Remove)}
 
 
 def _bytes_read(steps: Iterable[_Step]) -> int:
