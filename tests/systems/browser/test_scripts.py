@@ -332,9 +332,9 @@ def test_a_partition_has_an_address_in_the_tab_state(visit: Open) -> None:
     frame = page.frame_locator("iframe")
     frame.get_by_role("link", name="op 0 / part 2", exact=True).click()
     expect(frame.get_by_role("heading", name="op 0 / part 2")).to_be_visible()
-    assert page.url == f"{HOST}{tab}#partition=0/2"
+    expect(page).to_have_url(f"{HOST}{tab}#partition=0/2")
     page.reload()
     expect(frame.get_by_role("heading", name="op 0 / part 2")).to_be_visible()
     frame.get_by_role("link", name="q0").click()
     expect(frame.get_by_role("heading", name="q0", level=1)).to_be_visible()
-    assert page.url == HOST + tab
+    expect(page).to_have_url(HOST + tab)
