@@ -17,7 +17,7 @@ from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Delta, Snapshot, spark_checksums
-from statemaint.storage import Ahead, Identified, Storage, read_small
+from statemaint.storage import Ahead, Storage, entry_shown, read_small
 
 COMPILED_FROM = 512 * 1024
 """The stored bytes below which plain loops end before compiled ones would be loaded."""
@@ -145,8 +145,8 @@ class Source:
             summed = ChecksummedStream(stream)
             yield cast("BinaryIO", summed)  # callers use only `read`
             summed.drain()
-            if isinstance(stream, Identified) and stream.entry:
-                self.entries[path] = stream.entry
+            if entry := entry_shown(stream):
+                self.entries[path] = entry
         if path in self.checksums:
             self._compare(path, summed)
         if self.sums is not None:

@@ -20,7 +20,7 @@ from statemaint.storage.address import (
     place_of,
     storage_of,
 )
-from statemaint.storage.base import OURS, Identified, Storage, outside_link, own_link, read_small
+from statemaint.storage.base import OURS, Storage, entry_shown, outside_link, own_link, read_small
 from statemaint.storage.local.storage import LocalStorage
 from statemaint.storage.memory import MemoryStorage
 from statemaint.storage.s3.options import S3Options
@@ -36,7 +36,6 @@ __all__ = [
     "OURS",
     "Ahead",
     "HadoopStorage",
-    "Identified",
     "LocalStorage",
     "MemoryStorage",
     "Opener",
@@ -49,6 +48,7 @@ __all__ = [
     "checkpoint_around",
     "checkpoints_below",
     "deprived",
+    "entry_shown",
     "folders_in",
     "has_secret",
     "is_file",

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from threading import Lock
-from typing import BinaryIO, Protocol, runtime_checkable
+from typing import BinaryIO, Protocol
 
 from statemaint.errors import CodecError, NotFoundError, RefusedLinkError
 from statemaint.listing import LATEST, Entry
@@ -107,11 +107,9 @@ Moved = Callable[[Entry], object]
 """Called with a file that no longer has its old name."""
 
 
-@runtime_checkable
-class Identified(Protocol):
-    """An opened file of which the storage has shown the entry together with the content."""
-
-    entry: Entry | None
+def entry_shown(stream: BinaryIO) -> Entry | None:
+    """Returns the entry that the storage has shown together with the content of an opened file."""
+    return getattr(stream, "entry", None)  # of many files: no `isinstance` with a protocol
 
 
 class Storage(Protocol):
@@ -180,7 +178,7 @@ class Storage(Protocol):
 
         Returns:
             The file's entry. The time of a new file that is `like` another may be unknown if its
-            tag identifies it: a read of the file shows it (`Identified`), and so does `stat`.
+            tag identifies it: a read of the file shows it (`entry_shown`), and so does `stat`.
 
         Raises:
             AlreadyExistsError: when the file exists and may not be overwritten; it is untouched.

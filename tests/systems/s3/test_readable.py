@@ -14,7 +14,7 @@ from statemaint.audit import verify
 from statemaint.errors import AlreadyExistsError, StorageError, UnreadableError
 from statemaint.maintain import maintain, undo
 from statemaint.model.findings import FindingCode
-from statemaint.storage import Identified, MemoryStorage, S3Storage
+from statemaint.storage import MemoryStorage, S3Storage, entry_shown
 from statemaint.storage.s3.bucket import LastShown
 from tests.support.ceph import KMS_KEYS
 from tests.support.checkpoints import TIGHT, write_checkpoint
@@ -286,8 +286,7 @@ def test_a_snapshot_beside_a_change_that_was_read_costs_one_request(moto_place: 
     (listed,) = (one for one in found.storage.list("state/0/2") if one.path == entry.path)
     assert (entry.tag, entry.size, entry.modified) == (listed.tag, listed.size, None)
     with found.storage.open(entry.path) as stream:
-        assert isinstance(stream, Identified)
-        assert stream.entry == listed == found.storage.stat(entry.path)
+        assert entry_shown(stream) == listed == found.storage.stat(entry.path)
 
 
 def test_a_change_with_settings_unlike_the_others_gives_them_to_its_snapshot(place: Place) -> None:
