@@ -38,7 +38,7 @@ def entry_of(path: str, size: int, answer: Mapping[str, Any]) -> Entry:
 
 
 def open_object(bucket: Bucket, path: str) -> BinaryIO:
-    """Opens an object for reading, with its `entry`; `read(n)` gives fewer bytes only at its end."""
+    """Opens an object for reading, with its `entry`; `read(n)` is shorter only at its end."""
     opened, first = _quickly(bucket, path) or _surely(bucket, path)
     if len(first) == opened.size:  # all of it is here, wherever the caller seeks
         stream: BinaryIO = io.BytesIO(first)
