@@ -123,6 +123,9 @@ class SubdirectoryStorage(ReadOnly):
         for entry in self._storage.list(self._path(prefix)):
             yield self._inside(entry)
 
+    def folders(self, prefix: str) -> Iterator[str]:
+        return self._storage.folders(self._path(prefix))
+
     def links(self, folder: str) -> Sequence[str]:
         links = self._storage.links(self._path(folder))
         return [link.removeprefix(f"{self._folder}/") for link in links]

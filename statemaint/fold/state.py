@@ -18,7 +18,7 @@ from statemaint.model.files import Delta
 if TYPE_CHECKING:
     from statemaint.fold.rocksdb.write import Folded
 
-_NUMBER = 2
+_NUMBER, _NUMBERS = 2, range(-(1 << 15), 1 << 15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,13 @@ class State:
     @property
     def fronts(self) -> dict[bytes, str | None]:
         """Returns the name of each column family by its number, as keys begin with it."""
-        fronts: dict[bytes, str | None] = {
+        if not self.families:
+            return {b"": None}
+        return {
             number.to_bytes(_NUMBER, "little", signed=True): name
             for number, name in self.families.items()
+            if number in _NUMBERS  # no key begins with another
         }
-        return fronts or {b"": None}
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.hdfs import records
 from statemaint.codec.metadata.event_log import PastRestart, restarts
 from statemaint.codec.rocksdb import changelog
-from statemaint.errors import CodecError, ConfigError, StatemaintError
+from statemaint.errors import CodecError, ConfigError, StorageError
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider
@@ -46,7 +46,7 @@ def with_record_size(storage: Storage, checkpoint: Checkpoint) -> Checkpoint:
                 else records.decode(payload, row_checksums=checkpoint.row_checksums)
             )
             count = sum(1 for _ in found)
-    except StatemaintError:
+    except (CodecError, StorageError):
         return checkpoint  # whoever needs the file reports it
     return replace(checkpoint, record_size=entry.size / count if count else None)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, TypeVar, cast
+from typing import BinaryIO, TypeVar
 
 from statemaint.errors import (
     AlreadyExistsError,
@@ -37,7 +37,7 @@ from statemaint.storage.base import (
 )
 from statemaint.storage.hadoop.exclusive import obstacle_of
 from statemaint.storage.hadoop.files import HadoopFiles, fill, must_serve, temp_file
-from statemaint.storage.hadoop.jvm import AppendRefusedError, Jvm, shared_jvm
+from statemaint.storage.hadoop.jvm import AppendRefusedError, Jvm, on_this_machine, shared_jvm
 from statemaint.storage.hadoop.listing import walk
 from statemaint.storage.local.directories import check_path, links_below
 from statemaint.workers import nothing
@@ -165,7 +165,11 @@ class HadoopStorage(Storage):
         self._check_ours(path)
         with temp_file(path) as local:
             self._files.copy_out(path, local.name)
-            yield cast("BinaryIO", local.file)
+            # By its name: Java may have created another file under it.
+            with on_this_machine(path):
+                stream = Path(local.name).open("rb")  # noqa: SIM115 -- closed on the next line
+            with stream:
+                yield stream
 
     def write(
         self, path: str, chunks: Chunks, *, overwrite: bool = False, like: str | None = None

@@ -431,6 +431,21 @@ def test_a_lost_temp_file_is_no_answer_about_the_storage(
     assert not isinstance(caught.value, NotFoundError)
 
 
+def test_a_copy_that_java_has_created_again_is_read(
+    local_jvm: Jvm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = HadoopStorage(f"hadoop+file:{tmp_path}", jvm=local_jvm)
+    storage.write("a/1", [b"x"])
+    copy_out = storage._files.copy_out
+
+    def cleaned(path: str, local: str) -> None:
+        Path(local).unlink()
+        copy_out(path, local)
+
+    monkeypatch.setattr(storage._files, "copy_out", cleaned)
+    assert storage.read("a/1") == b"x"
+
+
 def test_a_killed_java_is_one_clear_line(tmp_path: Path) -> None:
     jvm = launch_jvm()
     storage = HadoopStorage(f"hadoop+file:{tmp_path}", jvm=jvm)

@@ -234,6 +234,7 @@ def test_a_guarded_storage_changes_what_it_wraps_while_the_unit_is_held() -> Non
     guarded = LeaseGuardedStorage(storage, acquire(place, Holder("unit")))
     assert guarded.exclusive
     assert place.root == f"{storage.root}/{UNITS}/run/0-0"
+    assert [*place.folders("_statemaint")] == ["lease"]
     guarded.move("a", "d")
     guarded.delete("b")
     guarded.append("e", b"x\n")

@@ -17,6 +17,7 @@ from statemaint.errors import (
     StatemaintError,
     UnsupportedError,
 )
+from statemaint.fold.state import State
 from statemaint.model.ids import StoreId
 from statemaint.planning import scan_checkpoint
 from statemaint.state import StateRow, read_state
@@ -33,6 +34,13 @@ ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 
 def archived(kind: str) -> MemoryStorage:
     return MemoryStorage(contents("rocks-4.3.0" if kind.startswith("rocks-") else "4.3.0")[kind])
+
+
+def test_a_number_that_no_key_can_begin_with_hides_no_other_family() -> None:
+    state = State(iter(()), {0: "a", 40_000: "b", -1: "c"})
+    assert (state.width, state.fronts) == (2, {b"\0\0": "a", b"\xff\xff": "c"})
+    without = State(iter(()), {})
+    assert (without.width, without.fronts) == (0, {b"": None})
 
 
 def rows_of(kind: str, **where: Any) -> list[StateRow]:
