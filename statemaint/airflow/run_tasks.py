@@ -27,7 +27,14 @@ from statemaint.airflow.links import add_links
 from statemaint.airflow.names import COSTS, NOTE, asset_uri, findings_uri, of_query, run_name
 from statemaint.airflow.plans import PLAN, plan_address
 from statemaint.airflow.publish import all_reporting, publish_held, reporting
-from statemaint.airflow.settings import Notified, Options, QuerySettings, about, wrong_options
+from statemaint.airflow.settings import (
+    Notified,
+    Options,
+    QuerySettings,
+    about,
+    unknown_options,
+    wrong_options,
+)
 from statemaint.airflow.tasks import HANDOVER, PLANNED, REPORT, Planned
 from statemaint.airflow.texts import cut, note_of_queries
 from statemaint.execute.lease import QUIET
@@ -147,7 +154,8 @@ def _report_task(settings: QuerySettings, terms: Terms) -> Any:
         if terms.options is not None and not _plan_has_begun():
             raise AirflowSkipException("`plan` has not run: there is nothing to report")
         results = _results("maintain")
-        run_report = _reported(_located(settings, terms), results, _run())
+        done = tasks.reported(_located(settings, terms), results, run=_run())
+        run_report = _end(settings.query, *done)
         if not run_report["success"]:
             notify_all(terms.notify, get_current_context(), run_report)
         return run_report
@@ -160,15 +168,12 @@ def _outlets(queries: Iterable[QuerySettings]) -> list[Asset]:
     return [Asset(uri(settings.query)) for settings in queries for uri in uris]
 
 
-def _reported(
-    settings: QuerySettings, results: TaskResults, run: str, query: str = ""
+def _end(
+    of: str, report: dict[str, Any], xcoms: Mapping[str, Any], query: str = ""
 ) -> dict[str, Any]:
-    """Ends a run on a query, and passes on its report."""
-    report, xcoms = tasks.reported(settings, results, run=run)
-    if query:
-        del xcoms[NOTE]  # the run has one note, for all queries
+    """Passes on the end of a run on a query, and returns its report."""
     pass_on(xcoms, query)
-    update_assets(get_current_context(), settings.query, report)
+    update_assets(get_current_context(), of, report)
     return report
 
 
@@ -209,7 +214,8 @@ def _plan_all_task(queries: Sequence[QuerySettings]) -> Any:
 def _chosen(queries: Sequence[QuerySettings]) -> list[QuerySettings]:
     """Returns the queries of this run; fails it if its configuration is wrong."""
     context = get_current_context()
-    fail(wrong_options(context, tuple(together_form(()))))
+    known = tuple(together_form(()))
+    fail(unknown_options(context["dag_run"].conf, known) or wrong_options(context, known))
     maintained = [settings.query for settings in queries]
     names = context["params"].get("queries") or maintained
     if strange := sorted(set(names) - set(maintained)):
@@ -312,13 +318,14 @@ def _report_all_task(queries: Sequence[QuerySettings]) -> Any:
 def _reported_or_fault(settings: QuerySettings) -> dict[str, Any]:
     query = settings.query
     try:
-        return _reported(settings, _results("spark", query), _run(), query)
+        report, xcoms = tasks.reported(settings, _results("spark", query), run=_run())
     except Exception as error:  # noqa: BLE001 -- one query must not keep the others from their end
         reason = _fault(settings, error).reason
-    # Or the page would not say so.
-    pass_on(figures_of_run(settings, TaskResults(failure=reason), success=False), query)
-    update_assets(get_current_context(), query, {})
-    return {"query": query, "success": False, "note": reason}
+        # Or the page would not say so.
+        _end(query, {}, figures_of_run(settings, TaskResults(failure=reason), success=False), query)
+        return {"query": query, "success": False, "note": reason}
+    del xcoms[NOTE]  # the run has one note, for all queries
+    return _end(query, report, xcoms, query)
 
 
 def pass_on(xcoms: Mapping[str, Any], query: str = "") -> None:

@@ -26,7 +26,7 @@ class Run:
         self.pushed: dict[str, Any] = {}
         self.queries = [QuerySettings(name, f"/{name}", Policy()) for name in NAMES]
         outlets = [SimpleNamespace(name=f"statemaint://{name}") for name in NAMES]
-        context = {
+        self.context: dict[str, Any] = {
             "ti": SimpleNamespace(xcom_push=self.pushed.__setitem__, **TASK),
             "params": {},
             "dag_run": SimpleNamespace(conf={}, run_id="r"),
@@ -34,7 +34,7 @@ class Run:
             "outlet_events": {},
         }
         for module in (publish, run_tasks):
-            monkeypatch.setattr(module, "get_current_context", lambda: context)
+            monkeypatch.setattr(module, "get_current_context", lambda: self.context)
         self.maintained: dict[str, bool] = {}
         monkeypatch.setattr(run_tasks, "update_assets", self.note_update)
 
@@ -87,6 +87,28 @@ def test_a_fault_in_the_end_of_one_query_is_on_its_page_and_does_not_stop_the_ot
     assert not found["a"]["success"]
     assert run.pushed["statemaint_failed.a"] == "FAULT: KeyError: 'units'"
     assert run.maintained == {"a": False, "b": True}
+
+
+def test_a_report_that_airflow_does_not_take_is_no_fault_of_the_query(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([ConnectionError("Airflow is away")])
+
+    def once(*_: object) -> None:
+        if error := next(answers, None):
+            raise error
+
+    monkeypatch.setattr(tasks, "reported", lambda *_, **__: ({"maintained": True}, {"note": "x"}))
+    monkeypatch.setattr(run_tasks, "_results", lambda *_: None)
+    monkeypatch.setattr(run_tasks, "pass_on", once)
+    with pytest.raises(ConnectionError, match="Airflow is away"):
+        run_tasks._report_all_task(run.queries).function()
+
+
+def test_an_option_of_another_dag_is_refused_before_its_value(run: Run) -> None:
+    run.context["dag_run"].conf = run.context["params"] = {"operators": "x"}
+    with pytest.raises(AirflowFailException, match="has 'operators', which is not an option"):
+        run_tasks._chosen(run.queries)
 
 
 def test_a_run_whose_tasks_are_of_two_builds_fails_with_what_to_do() -> None:
