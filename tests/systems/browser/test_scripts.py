@@ -148,6 +148,7 @@ def test_filter_order_and_group_are_in_the_address_and_come_back(visit: Open) ->
     page.get_by_role("button", name="web").click()
     assert names(page) == ["clicks_1", "clicks_0"]
     page.get_by_role("link", name="clicks_1", exact=True).click()
+    page.wait_for_url("**/dags/statemaint__clicks_1*")
     page.go_back()
     expect(page.get_by_role("searchbox")).to_have_value("clicks")
     assert names(page) == ["clicks_1", "clicks_0"]
