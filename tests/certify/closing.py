@@ -44,6 +44,7 @@ def settle(stage: "Stage", policy: Policy, *, repairs: bool = False) -> None:
     if found and FindingCode.LOG_REPLACED in found:
         for _ in range(stage.setting.habits.retain + policy.min_batches_to_retain + 1):
             stage.query.finish()  # what is in doubt stays until the log has moved past it
+        _old_logs_moved(stage)  # without changelogs the query has passed more of the old ones
         found = _ends(stage, policy)
     if found is None:
         return
