@@ -82,10 +82,6 @@ class Policy:
     orphan_age: float = _setting(
         86400.0, "Minimum age of a temp file or an orphaned checksum before it is deleted."
     )
-    # A query may be taken back to before the repartition, which needs them again.
-    old_partition_age: float = _setting(
-        86400.0, "Minimum age of a file of a partition before a repartition, before it is deleted."
-    )
     # A neglected checkpoint shrinks now and not a hundred batches later.
     rebase: bool = _setting(True, "Also write a snapshot at the floor when its chain is long.")
     # Both bound the harm of one wrong run (S12).

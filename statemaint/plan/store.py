@@ -126,7 +126,7 @@ def decide_old(
     for file in store.files:
         if isinstance(file, UnknownFile):
             kept.append(Kept(file.entry, KeepReason.UNKNOWN))
-        elif keeps or not window.is_older(file.entry, window.policy.old_partition_age):
+        elif keeps or not window.is_older(file.entry, window.policy.orphan_age):
             kept.append(Kept(file.entry, keeps or KeepReason.YOUNG))
         else:
             side = isinstance(file, ChecksumFile)

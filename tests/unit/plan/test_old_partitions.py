@@ -13,7 +13,7 @@ from statemaint.plan.store import decide_old
 from tests.support.checkpoints import NOW, store
 
 LEFT = StoreId(0, 3)
-POLICY = Policy(grace=0, old_partition_age=100)
+POLICY = Policy(grace=0, orphan_age=100)
 NOTATION = "1d 2d 2c 2s 3t x:foo"
 
 
