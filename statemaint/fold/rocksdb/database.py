@@ -23,9 +23,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.codec.integrity.digest import digest as clear_digest
@@ -49,8 +49,9 @@ except ImportError as error:
 Row = tuple[bytes, bytes]
 Change = tuple[bytes, bytes | None]
 """A key and its new value; `None` deletes it."""
+_C = TypeVar("_C", bound=Change)
 
-_BATCH, _PIECE, _SAMPLE = 4096, 1024 * 1024, 16
+_BATCH, _PIECE = 4096, 1024 * 1024
 _PAUSE = 0.002
 _BUSY = ("rocksdb.compaction-pending", "rocksdb.num-running-compactions")
 _FOLDER = re.compile(r"\S*/(?=[0-9A-Za-z-]+(?:\.\w+)?)")
@@ -152,8 +153,9 @@ class Database:
 
     def write(self, changes: Iterable[Change]) -> None:
         """Writes some changes, each key once; key order is fastest."""
-        changes = (pair for pair in changes if pair[1] is not None) if self.empty else iter(changes)
-        while batch := [*islice(changes, _BATCH)]:
+        if self.empty:
+            changes = (pair for pair in changes if pair[1] is not None)
+        for batch in _batches(changes):
             writes = WriteBatch(raw_mode=True)
             for key, value in batch:
                 if value is None:
@@ -239,13 +241,10 @@ class Database:
         """Yields all rows in key order, about a mebibyte at a time."""
         with _translated(self._path):
             items = cast("Iterator[Row]", self._db.items())
-            last, count = None, 1
-            while batch := list(islice(items, count)):
+            last = None
+            for batch in _batches(items):
                 last = batch[-1][0]
                 yield batch
-                sample = batch[::_SAMPLE]
-                size = sum(len(key) + len(value) for key, value in sample) // len(sample)
-                count = min(_PIECE // (size + 1) + 1, _BATCH)
             _must_end(self._db.iter(), last)
 
     def totals(self, key: bytes, families: ZipMetadata, *, compiled: bool) -> RowTotals:
@@ -261,6 +260,20 @@ class Database:
         for batch in rows:
             sums.add(batch)
         return KnownRows(sums.digest(), counts).totals(families)
+
+
+def _batches(changes: Iterable[_C]) -> Iterator[list[_C]]:
+    """Yields rows or changes, about a mebibyte at a time."""
+    batch, size = list[_C](), 0
+    for change in changes:
+        key, value = change
+        batch.append(change)
+        size += len(key) + len(value or b"")
+        if size >= _PIECE or len(batch) == _BATCH:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def counted(batches: Iterator[list[Row]], counts: Counter[bytes]) -> Iterator[list[Row]]:

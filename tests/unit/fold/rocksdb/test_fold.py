@@ -4,6 +4,7 @@ import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -37,6 +38,7 @@ from statemaint.fold import Source
 from statemaint.fold.rocksdb import Built, Limits, RocksEngine, build
 from statemaint.fold.rocksdb.database import delimiter_of
 from statemaint.fold.rocksdb.fetch import fetch, read_zip
+from statemaint.fold.rocksdb.write import folded
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot
 from statemaint.storage import MemoryStorage
@@ -240,6 +242,15 @@ def test_a_change_larger_than_all_that_may_wait(limits: Limits) -> None:
     large = bytes(3_000_000)
     world = plain([(PUT, b"a", b"1"), (PUT, b"b", large), (PUT, b"c", b"3")], [(PUT, b"a", b"2")])
     assert world.build(limits).digest == world.digest(2)
+
+
+def test_large_rows_after_small_ones_are_read_a_few_at_a_time() -> None:
+    small = {b"a%04d" % number: b"" for number in range(2000)}
+    world = tagged(small | {b"b%02d" % number: bytes(300_000) for number in range(50)})
+    with folded(world.source, world.chain(1, 1)) as fold:
+        batches = [*fold.database.rows()]
+    assert dict(chain.from_iterable(batches)) == world.states[1]
+    assert max(sum(map(len, chain.from_iterable(batch))) for batch in batches) < 1_500_000
 
 
 # -- what is reused, and what piles up
