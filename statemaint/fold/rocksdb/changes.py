@@ -37,6 +37,13 @@ class Limits:
 LIMITS = Limits()
 
 
+class _Operands(bytearray):
+    """Merged operands of a key whose value, if it has one, is still in the database.
+
+    A value may be far larger than what is merged into it, so none waits in memory.
+    """
+
+
 class Pending:
     """The newest value of each changed key, not yet written to a database.
 
@@ -45,6 +52,7 @@ class Pending:
 
     def __init__(self, database: Database, like: Zip | None, limits: Limits = LIMITS) -> None:
         self.database, self.like, self.limits = database, like, limits
+        self._delimiter = like.delimiter if like else None
         self.tagged = False  # whether a changelog had column families
         self._values: dict[bytes, bytes | bytearray | None] = {}
         self._size = 0
@@ -70,22 +78,24 @@ class Pending:
 
     def flush(self) -> None:
         changes = self._values.items()
-        self.database.write(
-            (key, value if value is None else bytes(value)) for key, value in changes
-        )
+        self.database.write((key, self._whole(key, value)) for key, value in changes)
         self._values.clear()
         self._size = 0
 
+    def _whole(self, key: bytes, value: bytes | bytearray | None) -> bytes | None:
+        if isinstance(value, _Operands) and (there := self.database.get(key)) is not None:
+            return b"".join((there, self._delimiter or b"", value))
+        return value if value is None else bytes(value)
+
     def _merge(self, key: bytes, operand: bytes) -> None:
-        delimiter = self.like.delimiter if self.like else None
-        if delimiter is None:
+        if self._delimiter is None:
             raise CodecError("it merges, and no snapshot names the operator", offset=0)
-        there = self._values[key] if key in self._values else self.database.get(key)
+        there = self._values.get(key)
         if there is None:
-            self._values[key] = bytearray(operand)
+            self._values[key] = (bytearray if key in self._values else _Operands)(operand)
             return
         grown = there if isinstance(there, bytearray) else bytearray(there)
-        grown += delimiter
+        grown += self._delimiter
         grown += operand
         self._values[key] = grown
 

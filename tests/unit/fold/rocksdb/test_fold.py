@@ -1,6 +1,7 @@
 """RocksDB's fold against a dictionary: rows, digests, counts, and what damage is called."""
 
 import io
+import tracemalloc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -242,6 +243,18 @@ def test_a_change_larger_than_all_that_may_wait(limits: Limits) -> None:
     large = bytes(3_000_000)
     world = plain([(PUT, b"a", b"1"), (PUT, b"b", large), (PUT, b"c", b"3")], [(PUT, b"a", b"2")])
     assert world.build(limits).digest == world.digest(2)
+
+
+def test_lists_that_grow_are_not_held_in_memory() -> None:
+    lists = {key_of("list", b"%03d" % number): bytes(100_000) for number in range(100)}
+    world = tagged(lists, [(MERGE, key, b"more") for key in lists])
+    tracemalloc.start()
+    try:
+        with folded(world.source, world.chain(2, 1)) as fold:
+            assert tracemalloc.get_traced_memory()[1] < 5_000_000
+            assert dict(chain.from_iterable(fold.database.rows())) == world.states[2]
+    finally:
+        tracemalloc.stop()
 
 
 def test_large_rows_after_small_ones_are_read_a_few_at_a_time() -> None:
