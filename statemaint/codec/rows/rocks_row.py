@@ -137,8 +137,9 @@ def _ordering(front: StructType) -> tuple[_Rows, _Rows]:
     def unordered(encoded: bytes) -> bytes:
         nulls, words = 0, b""
         for at, column in enumerate(read(encoded, len(_VERSION), len(encoded) - len(_VERSION))):
-            nulls |= (column[:1] == bytes([NULL])) << at
-            words += _unordered(names[at], column)
+            digits = number_digits(names[at], column, 0)
+            nulls |= (digits is None) << at
+            words += (digits or b"")[::-1].ljust(_WORD, b"\0")
         return nulls.to_bytes(start, "little") + words
 
     return ordered, unordered
@@ -152,12 +153,6 @@ def _ordered(name: str, word: bytes | None) -> bytes:
     if not digits[0] >> 7:
         return bytes([POSITIVE]) + digits
     return bytes([NEGATIVE]) + (flipped(digits) if name in FLOATING else digits)
-
-
-def _unordered(name: str, column: bytes) -> bytes:
-    if column[0] == NULL:
-        return bytes(_WORD)
-    return number_digits(name, column)[::-1].ljust(_WORD, b"\0")
 
 
 # -- values

@@ -213,15 +213,16 @@ def number_name(kind: DataType) -> str:
 
 
 def _unordered(name: str, column: bytes | None, at: int) -> Value:
+    digits = number_digits(name, column, at)
+    return None if digits is None else NUMBERS[name].unpack(digits)[0]
+
+
+def number_digits(name: str, column: bytes | None, at: int) -> bytes | None:
+    """Returns the big-endian bytes of an ordered number; `None` for null."""
     if column is None or column[:1] == bytes([NULL]):
         return None
-    number = NUMBERS[name]
-    if len(column) != 1 + number.size or column[0] not in (NEGATIVE, POSITIVE):
+    if len(column) != 1 + NUMBERS[name].size or column[0] not in (NEGATIVE, POSITIVE):
         raise CodecError(f"{column[:9].hex()} is not an ordered {name}", offset=at)
-    return number.unpack(number_digits(name, column))[0]
-
-
-def number_digits(name: str, column: bytes) -> bytes:
     return flipped(column[1:]) if name in FLOATING and column[0] == NEGATIVE else column[1:]
 
 

@@ -17,7 +17,7 @@ from statemaint.codec.rows.state_row import (
     Wrapping,
     key_reader,
 )
-from statemaint.codec.rows.types import StructType, parse_struct
+from statemaint.codec.rows.types import AtomicType, Field, StructType, parse_struct
 from statemaint.codec.rows.unsafe_write import RowWriter
 from statemaint.errors import CodecError, UnsupportedError
 
@@ -55,6 +55,13 @@ def test_keys_with_their_time_in_front_sort_by_it(times: list[int]) -> None:
 def test_a_key_without_room_for_its_time_is_an_error(encoder: KeyEncoder) -> None:
     with pytest.raises(CodecError, match="8 bytes are too few for a key"):
         key_codec(KEY, encoder).decode(bytes(8))
+
+
+def test_an_ordered_number_of_another_size_is_an_error() -> None:
+    key = key_codec(KEY, RangeScan((1,))).encode(RowWriter(KEY).write(("k", 1)))
+    short = StructType((KEY.fields[0], Field("at", AtomicType("short"))))
+    with pytest.raises(CodecError, match="010000000000000001 is not an ordered short"):
+        key_codec(short, RangeScan((1,))).decode(key)
 
 
 def test_keys_of_the_hdfs_backed_provider_are_refused() -> None:
