@@ -200,7 +200,7 @@ def _lines(report: SavepointReport, sink_log: str | None) -> Iterator[str]:
     yield f"holds     {counted(report.rows, 'row')} in {decimal(report.written)}"
     took = saved.ended - saved.begun
     yield f"ended     {moment(saved.ended)} UTC, {took:.1f} s after it was begun"
-    if saved.id != saved.query_id:
+    if saved.forked:
         yield f"id        {saved.id}, of its own"
     if sink_log:
         yield f"sink      {sink_log}, with the log that its file sink reads"

@@ -100,6 +100,10 @@ class SavepointNote:
     logs: Mapping[str, int] = field(default_factory=dict)  # sizes of its other files, then too
 
     @property
+    def forked(self) -> bool:
+        return self.id != self.query_id
+
+    @property
     def after(self) -> Shape:
         return self.before.changed(self.shape)
 

@@ -100,7 +100,7 @@ def note_in_record(source: Storage, report: SavepointReport) -> LastSavepoint | 
     query has committed no batch since.
     """
     note = report.note
-    if report.dry_run or note.ended is None or note.id != note.query_id:
+    if report.dry_run or note.ended is None or note.forked:
         return None
     seconds = note.ended - note.begun
     newest = LastSavepoint(source.now(), note.batch, report.written, seconds)

@@ -235,11 +235,11 @@ class _Run:
                 raise ConfigError(f"{self.dest.root}: not empty, it has {path}; give a new folder")
             return None
         other: str | None = None
-        whole = is_whole(self.dest, note)
+        whole, chosen = is_whole(self.dest, note), (self.batch, self.shape, self.new_id)
         if note.expired is not None:
             other = "a savepoint that is being deleted"
-        elif whole and (self.batch, self.shape) != (note.batch, note.shape):
-            other = f"the savepoint of batch {note.batch} already"
+        elif whole and chosen != (note.batch, note.shape, note.forked):
+            other = f"{'a fork' if note.forked else 'the savepoint'} of batch {note.batch} already"
         elif not whole:
             self._check_untouched()
         if other is None and note.source != self.source.root:
@@ -286,7 +286,7 @@ class _Run:
             before=Shape.of(checkpoint),
             shape=self.shape,
         )
-        if begun is None or self.new_id != (begun.id != begun.query_id):
+        if begun is None or self.new_id != begun.forked:
             return note
         same = replace(note, id=begun.id, begun=begun.begun)
         return same if replace(begun, ended=None, stores=(), logs={}) == same else note

@@ -452,6 +452,18 @@ def test_a_fork_has_an_id_of_its_own_and_keeps_it_when_continued(hdfs: Source) -
     )
 
 
+@pytest.mark.parametrize(("forked", "what"), [(False, "the savepoint"), (True, "a fork")])
+def test_a_whole_savepoint_does_not_stand_for_one_with_another_id(
+    hdfs: Source, what: str, *, forked: bool
+) -> None:
+    dest = MemoryStorage(clock=Clock())
+    batch = savepoint(hdfs, dest, new_id=forked).note.batch
+    before = dest.files
+    with pytest.raises(ConfigError, match=f"it has {what} of batch {batch} already; give a new"):
+        savepoint(hdfs, dest, batch=batch, new_id=not forked)
+    assert dest.files == before
+
+
 def test_a_dry_run_writes_nothing(hdfs: Source) -> None:
     dest = MemoryStorage()
     report = savepoint(hdfs, dest, dry_run=True)
