@@ -63,6 +63,16 @@ def test_a_sink_that_cannot_be_written_keeps_it_from_starting(source: Place) -> 
     assert dest.files["metadata"] != UNFINISHED
 
 
+def test_what_a_killed_run_wrote_to_the_sink_is_no_log_for_an_older_batch(source: Place) -> None:
+    dest, failing = Place("dest"), FailingStorage({}, at=3, after=False, clock=Clock())
+    with pytest.raises(StorageError):
+        savepoint(source, dest, sink=failing)
+    sink = Place("sink", failing.files)
+    with pytest.raises(ConfigError, match=r"not empty, it has _spark_metadata/1\d; give a new one"):
+        savepoint(source, dest, batch=9, sink=sink)
+    assert (sink.files, dest.files["metadata"]) == (failing.files, UNFINISHED)
+
+
 def test_a_whole_savepoint_gets_the_log_of_a_sink_later(source: Place) -> None:
     dest, sink = Place("dest"), Place("sink")
     batch = savepoint(source, dest).note.batch
