@@ -95,12 +95,29 @@ def _fitted(arrow: ModuleType, expected: Any, column: Any, path: str) -> Any:
             for field, part in zip(expected, columns, strict=True)
         ]
         return arrow.StructArray.from_arrays(parts, names, mask=column.is_null())
-    if not kinds.is_null(column.type) and _kind(expected) != _kind(column.type):
-        raise ConfigError(f"column {path[:-1]!r} is {column.type}, where the state has {expected}")
+    _check_type(kinds, expected, column.type, path)
     try:
         return column.cast(expected)
     except arrow.ArrowInvalid as error:
         raise ConfigError(f"column {path[:-1]!r}: {error}") from error
+
+
+def _check_type(kinds: ModuleType, expected: Any, there: Any, path: str) -> None:
+    """Checks the kind of a type and of those within: a cast of lists makes missing columns null."""
+    there = there.value_type if kinds.is_dictionary(there) else there
+    if kinds.is_null(there):
+        return
+    if _kind(expected) != _kind(there):
+        raise ConfigError(f"column {path[:-1]!r} is {there}, where the state has {expected}")
+    if kinds.is_struct(expected):
+        _check_names(path, _names(there), _names(expected))
+        for field in expected:
+            _check_type(kinds, field.type, there.field(field.name).type, f"{path}{field.name}.")
+    elif kinds.is_map(expected):
+        _check_type(kinds, expected.key_type, there.key_type, f"{path}key.")
+        _check_type(kinds, expected.item_type, there.item_type, f"{path}value.")
+    elif kinds.is_list(expected):
+        _check_type(kinds, expected.value_type, there.value_type, path)
 
 
 def _check_names(path: str, there: Sequence[str], known: Sequence[str]) -> None:

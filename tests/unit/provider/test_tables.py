@@ -122,6 +122,25 @@ def test_a_lists_values_are_one_column() -> None:
         bootstrap(storage, {"amounts": pa.table({"key": ["k99"], "amount": [1]})})
 
 
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        ({"amonut": 1}, "column 'value.amonut' is not one of the state's: amount"),
+        (
+            {"amount": 1, "note": 2},
+            "column 'value.note' is not one of the state's: amount",
+        ),
+        ({"amount": "17"}, "column 'value.amount' is string, where the state has int64"),
+    ],
+)
+def test_a_column_of_a_lists_values_is_named_too(entry: dict[str, Any], text: str) -> None:
+    storage = archived(("rocks-4.3.0", "rocks-timed"))
+    before = read_table(storage, family="amounts")
+    with pytest.raises(ConfigError, match=text):
+        bootstrap(storage, {"amounts": pa.table({"key": [{"key": "k9"}], "value": [[entry]]})})
+    assert read_table(storage, family="amounts") == before
+
+
 def test_sessions_that_are_not_their_keys_are_refused() -> None:
     storage = archived(("4.3.0", "session-window"))
     row = next(select_state(storage).decoded())
