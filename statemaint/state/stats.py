@@ -86,6 +86,7 @@ class Figures:
         versions: the number of versions of the log, the most of any store.
         churn: the changes by the log; `None` if a store no longer has a log.
         untouched: rows that no version above the requested one has put; `None` as for churn.
+        changes_per_version: by the log of each store, which may have fewer versions; as for churn.
     """
 
     rows: int = 0
@@ -93,24 +94,23 @@ class Figures:
     versions: int = 0
     churn: Churn | None = field(default_factory=Churn)
     untouched: int | None = 0
+    changes_per_version: float | None = 0.0
 
     def __add__(self, other: "Figures") -> "Figures":
         churns, untouched = (self.churn, other.churn), (self.untouched, other.untouched)
+        changes = self.changes_per_version, other.changes_per_version
         return Figures(
             self.rows + other.rows,
             self.bytes + other.bytes,
             max(self.versions, other.versions),
             None if None in churns else reduce(add, filter(None, churns)),
             None if None in untouched else sum(filter(None, untouched)),
+            None if None in changes else sum(filter(None, changes)),
         )
 
     @property
     def untouched_share(self) -> float | None:
         return self.untouched / self.rows if self.rows and self.untouched is not None else None
-
-    @property
-    def changes_per_version(self) -> float | None:
-        return self.churn.changes / self.versions if self.churn and self.versions else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +306,7 @@ def _figures(chain: Chain, since: int | None, tally: _Tally, churn: Churn) -> Fi
         len(chain.deltas),
         churn if logged else None,
         tally.untouched if dated else None,
+        churn.changes / len(chain.deltas) if logged else None,
     )
 
 

@@ -111,7 +111,9 @@ class Churn(Part):
     rewritten: int = said(
         "keys that a version put over those of an older one, once for each version"
     )
-    changes_per_version: float = said("puts and removes divided by versions")
+    changes_per_version: float = said(
+        "puts and removes divided by versions; of an operator the sum of its stores'"
+    )
     removes_share: float | None = said(
         "removes divided by puts and removes: the share of tombstones"
     )

@@ -40,8 +40,7 @@ def test_a_store_is_counted_by_hand(*, rocks: bool) -> None:
     assert (found.version, found.since) == (5, 1)
     assert one.store == StoreId(0, 0)
     # Each of the four keys that are left was put after version 1.
-    assert one.figures == Figures(4, 4 * size, 5, CHURN, 0)
-    assert one.figures.changes_per_version == 13 / 5
+    assert one.figures == Figures(4, 4 * size, 5, CHURN, 0, 13 / 5)
     assert CHURN.removes_share == 3 / 13
     assert CHURN.rewritten_share == 3 / 14
 
@@ -59,6 +58,7 @@ def test_a_snapshot_begins_the_log() -> None:
         3,
         Churn(puts=5, removes=3, added=2, removed=2, rewritten=2, carried=11, recent=0),
         2,
+        8 / 3,
     )
 
 
@@ -124,6 +124,17 @@ def test_partitions_are_measured_alone_and_together() -> None:
     assert asdict(operator.skew) == {"partition": 0, "rows": 4, "mean": 3.0}
     assert operator.skew.ratio == 4 / 3
     assert state_stats(write_longs([FIVE, small]), partition=1).stores == found.stores[1:]
+
+
+def test_the_changes_of_logs_of_different_lengths_are_those_of_one_version() -> None:
+    ten: list[list[Change]] = [[(key, version) for key in range(10)] for version in range(20)]
+    storage = write_longs([ten, ten], snapshots=(19,))
+    for version in range(1, 20):
+        storage.delete(f"state/0/1/{version}.delta")
+    found = state_stats(storage)
+    assert [store.figures.versions for store in found.stores] == [20, 1]
+    assert [store.figures.changes_per_version for store in found.stores] == [10, 10]
+    assert found.operators[0].figures.changes_per_version == 20
 
 
 def test_the_largest_keys_come_first() -> None:
