@@ -54,7 +54,7 @@ def pairs_of(
         raise ConfigError(f"{where}no table of rows: {error}") from error
     except ConfigError as error:
         raise ConfigError(f"{where}{error}") from error
-    return _pairs(keys, values)
+    return _pairs(*(each.cast(_numbers(pa, each.type)) for each in (keys, values)))
 
 
 def _pairs(keys: Any, values: Any) -> Iterator[tuple[Values, Any]]:
@@ -62,6 +62,20 @@ def _pairs(keys: Any, values: Any) -> Iterator[tuple[Values, Any]]:
         some = (each.slice(start, _BATCH).to_pylist() for each in (keys, values))
         for key, value in zip(*some, strict=True):
             yield tuple((key or {}).values()), value
+
+
+def _numbers(arrow: ModuleType, of: Any) -> Any:
+    """Returns a type with dates and times as numbers, as Python has none beyond the year 9999."""
+    kinds = arrow.types
+    if kinds.is_struct(of):
+        return arrow.struct([(field.name, _numbers(arrow, field.type)) for field in of])
+    if kinds.is_map(of):
+        return arrow.map_(_numbers(arrow, of.key_type), _numbers(arrow, of.item_type))
+    if kinds.is_list(of):
+        return arrow.list_(_numbers(arrow, of.value_type))
+    if kinds.is_timestamp(of):
+        return arrow.int64()
+    return arrow.int32() if kinds.is_date(of) else of
 
 
 def _columns(arrow: ModuleType, table: Any, key: Any, value: Any) -> tuple[Any, Any]:

@@ -156,6 +156,23 @@ def test_a_value_without_its_expiry_is_refused() -> None:
         bootstrap(storage, {"total": [(("k1",), ((5,), None))]})
 
 
+@pytest.mark.parametrize(
+    ("kind", "last"), [("date", 2**31 - 1), ("timestamp", 2**63 - 1), ("timestamp_ntz", -(2**63))]
+)
+def test_a_time_beyond_those_of_python_can_be_given_back(kind: str, last: int) -> None:
+    files = checkpoint(batches=1)
+    value = {"type": "struct", "fields": [{"name": "at", "type": kind, "nullable": True}]}
+    files["state/0/0/_metadata/schema"] = schema_file(KEY, value)
+    files |= {f"state/0/{part}/1.delta": delta_bytes([]) for part in range(2)}
+    storage = MemoryStorage(files)
+    bootstrap(storage, [(("a",), (last,)), (("b",), (None,))])
+    table = read_table(storage)
+    bootstrap(storage, table)
+    assert read_table(storage).drop_columns("batchId") == table.drop_columns("batchId")
+    found = {row.key: row.entries for row in select_state(storage).decoded()}
+    assert found == {("a",): ((last,),), ("b",): ((None,),)}
+
+
 def test_columns_of_one_name_are_numbered_as_read_table_has_them() -> None:
     twice = [*VALUE["fields"], *VALUE["fields"]]
     files = checkpoint(batches=1)
