@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
+from operator import attrgetter
 from uuid import NAMESPACE_URL, uuid5
 
 from statemaint.codec.metadata import logs
@@ -46,10 +47,11 @@ class SavepointPlan:
     shuffles: tuple[Shuffle, ...] = ()  # the other stores, which are written row by row
 
     @property
-    def directories(self) -> tuple[str, ...]:
-        targets = (write.store for shuffle in self.shuffles for write in shuffle.targets)
-        ids = sorted((*(store.id for store, _ in self.stores), *targets))
-        return tuple(store.directory for store in ids)
+    def paths(self) -> dict[str, str]:
+        """Returns the path of each store's file by the store's directory."""
+        targets = (write for shuffle in self.shuffles for write in shuffle.targets)
+        writes = sorted((*(write for _, write in self.stores), *targets), key=attrgetter("store"))
+        return {write.store.directory: write.path for write in writes}
 
     @property
     def size(self) -> int:

@@ -1,6 +1,6 @@
 """Writes a savepoint: begun, continued or started over, and whole once its `metadata` is true."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -312,7 +312,7 @@ class _Run:
         return SavepointReport(
             self.dest.root,
             note,
-            len(planned.directories),
+            len(planned.paths),
             planned.size,
             continued,
             dry_run=note.ended is None,
@@ -326,7 +326,7 @@ class _Run:
             return self.whole(begun)  # another run has completed it since this was planned
         with superseded_if_missing("this was planned"):
             note = self.note(planned, begun)
-        done = {} if begun is None else self._cleared(begun, note, fence)
+        done = {} if begun is None else self._cleared(begun, note, planned.paths, fence)
         self._note(note, UNFINISHED, fence)
         logs = {}
         with superseded_if_missing("this was planned"):
@@ -335,7 +335,7 @@ class _Run:
                 logs[path] = self.dest.write(path, chunks, overwrite=True).size
         written = yield StoreWriter(planned, self.dest, fence, done)
         stores = done | {store.directory: store for store in written}
-        saved = tuple(stores[directory] for directory in planned.directories)
+        saved = tuple(stores[directory] for directory in planned.paths)
         note = replace(note, ended=self.dest.now(), stores=saved, logs=logs)
         self._check_whole(note)
         if self.sink:
@@ -355,15 +355,17 @@ class _Run:
         self.dest.replace(records.METADATA, [metadata])
 
     def _cleared(
-        self, begun: SavepointNote, note: SavepointNote, fence: Fence
+        self, begun: SavepointNote, note: SavepointNote, paths: Mapping[str, str], fence: Fence
     ) -> dict[str, SavedStore]:
         """Returns the stores that are in place by their directories; deletes what else there is.
 
-        The folder was empty when the savepoint was begun, and no query can have run from it.
+        The folder was empty when the savepoint was begun, and no query can have run from it. A file
+        with a unique id has another of the `paths` where the folder's address is written otherwise.
         """
         names = ("batch", "witness", "id", "shape")
         same = all(getattr(begun, name) == getattr(note, name) for name in names)
-        noted = (*begun.stores, *records.read_stores(self.dest, note.witness)) if same else ()
+        there = (*begun.stores, *records.read_stores(self.dest, note.witness)) if same else ()
+        noted = (store for store in there if paths.get(store.directory) in store.files)
         done = in_place(self.dest, [""], noted, records.OF_A_QUERY, fence)
         if not done:
             records.forget_stores(self.dest)

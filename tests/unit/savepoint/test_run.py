@@ -54,6 +54,14 @@ class Source(HookedStorage):
         return "memory:source"
 
 
+class Linked(MemoryStorage):
+    """A folder by another of its addresses."""
+
+    @property
+    def root(self) -> str:
+        return "memory:link"
+
+
 @pytest.fixture(params=KINDS, ids=lambda one: one[1])
 def source(request: pytest.FixtureRequest) -> Source:
     return Source(archived(request.param).files)
@@ -106,6 +114,14 @@ def test_a_continued_savepoint_writes_only_the_stores_that_are_left(source: Sour
             old = [all(left._files[path][1] < clock.now for path in files) for files in stores]
             assert old.count(True) == report.continued
     assert continued == {*range(report.stores + 1)}
+
+
+def test_a_savepoint_is_completed_under_another_address_of_its_folder() -> None:
+    clock, source = Clock(), Source(archived(KINDS[1]).files)
+    for _, left in each_crash(MemoryStorage(clock=clock), clock, lambda d: savepoint(source, d)):
+        linked = Linked(left.files, clock=clock)
+        savepoint(source, linked, batch=newest(source))
+        assert verify(linked, deep=True).findings == ()
 
 
 def test_a_store_of_another_savepoint_in_the_same_folder_is_written_again(hdfs: Source) -> None:
