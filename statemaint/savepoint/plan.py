@@ -100,8 +100,7 @@ def plan_savepoint(storage: Storage, batch: int, *, to: str, shape: Shape = SAME
     apart = {shuffle.operator for shuffle in shuffles}
     # The state files are those of the scan, the logs were read after it: both are of one attempt.
     if witness is None or _witness_if_committed(storage, batch) != witness:
-        what = "was written again or deleted while the savepoint was planned"
-        raise Superseded(f"{storage.root}/commits/{batch}", what)
+        raise _written_again(storage, batch, "planned")
     return SavepointPlan(
         view,
         checkpoint,
@@ -153,6 +152,19 @@ def _own_id(to: str, unique: str, partition: int | None = None) -> str:
     """Returns the id of a savepoint's file: the same whenever the savepoint is continued."""
     place = "" if partition is None else f"/{partition}"
     return str(uuid5(NAMESPACE_URL, f"{to}#{unique}{place}"))
+
+
+def check_not_rewound(storage: Storage, batch: int, witness: str) -> None:
+    """Raises `Superseded` unless a batch is as it was planned, or its entries are purged since."""
+    found = _witness_if_committed(storage, batch)
+    purged = found is None and batch < max(committed_batches(storage), default=-1)
+    if not purged and found != witness:
+        raise _written_again(storage, batch, "written")
+
+
+def _written_again(storage: Storage, batch: int, during: str) -> Superseded:
+    what = f"was written again or deleted while the savepoint was {during}"
+    return Superseded(f"{storage.root}/commits/{batch}", what)
 
 
 def witness_of(storage: Storage, batch: int) -> str:

@@ -25,7 +25,13 @@ from statemaint.records.runs import new_run_id
 from statemaint.records.savepoints import SAME, SavedStore, SavepointNote, Shape
 from statemaint.savepoint.compactible import check_sink_empty, write_sink_log
 from statemaint.savepoint.forecast import forecast
-from statemaint.savepoint.plan import SavepointPlan, committed_batches, plan_savepoint, witness_of
+from statemaint.savepoint.plan import (
+    SavepointPlan,
+    check_not_rewound,
+    committed_batches,
+    plan_savepoint,
+    witness_of,
+)
 from statemaint.savepoint.report import SavepointReport
 from statemaint.savepoint.stores import StoreWriter, in_place
 from statemaint.storage import ReadOnly, Storage
@@ -338,6 +344,7 @@ class _Run:
         saved = tuple(stores[directory] for directory in planned.paths)
         note = replace(note, ended=self.dest.now(), stores=saved, logs=logs)
         self._check_whole(note)
+        check_not_rewound(self.source, planned.batch, planned.witness)
         if self.sink:
             write_sink_log(self.sink, planned.batch)
         self._note(note, records.true_metadata(note), fence)

@@ -28,7 +28,7 @@ from statemaint.savepoint import savepoint
 from statemaint.savepoint.run import UNFINISHED
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
 from tests.support.archived import archived
-from tests.support.checkpoints import TIGHT, write_checkpoint
+from tests.support.checkpoints import TIGHT, delta_bytes, write_checkpoint
 from tests.support.faults import (
     Clock,
     Crash,
@@ -324,6 +324,42 @@ def test_a_batch_that_is_written_again_while_its_savepoint_is_planned_is_refused
     with pytest.raises(Superseded, match=rf"{path}: was written again.*plan again"):
         savepoint(running, dest, pin=False)
     assert not dest.files
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_batch_that_is_written_again_while_its_stores_are_read_is_read_again(
+    hdfs: Source, *, again: bool
+) -> None:
+    batch, dest = newest(hdfs), MemoryStorage(clock=Clock())
+    entry, changes = f"offsets/{batch}", [f"state/0/{part}/{batch + 1}.delta" for part in range(2)]
+
+    def rewind(verb: str, path: str) -> None:
+        if verb == "open" and path == changes[1]:  # the other store is written
+            hdfs.works_again()
+            hdfs.replace(entry, [hdfs.read(entry) + b"\n"])
+            for change in changes:
+                hdfs.replace(change, [delta_bytes([])])
+            if not again:
+                hdfs.delete(f"commits/{batch}")
+
+    hdfs.before = rewind
+    report = savepoint(hdfs, dest, pin=False)
+    assert (report.starts, report.note.batch) == (2, batch if again else batch - 1)
+    assert digest_stores(dest)[1] == digest_stores(hdfs)[1]
+
+
+def test_a_batch_that_is_purged_while_its_stores_are_read_is_saved(hdfs: Source) -> None:
+    batch, dest = newest(hdfs) - 1, MemoryStorage(clock=Clock())
+
+    def purge(verb: str, path: str) -> None:
+        if verb == "open" and path.startswith("state/0/1/"):
+            hdfs.works_again()
+            for log in ("offsets", "commits"):
+                hdfs.delete(f"{log}/{batch}")
+
+    hdfs.before = purge
+    assert savepoint(hdfs, dest, batch=batch, pin=False).starts == 1
+    assert has_true_metadata(dest)
 
 
 def test_a_savepoint_of_a_batch_that_was_written_again_does_not_stand_for_it(hdfs: Source) -> None:
