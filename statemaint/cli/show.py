@@ -73,10 +73,9 @@ def show_verb(
     """
     form = _form(form, as_csv=as_csv)
     selection = select_state(uri, **where)
-    if key is not None:
-        selection = holding(selection, key)
+    read = selection if key is None else holding(selection, key)  # it may have no partition at all
     # Closed here: an interrupt while a row is printed also ends the readers.
-    with closing(selection.decoded(workers=workers, slowly=limit is not None)) as decoded:
+    with closing(read.decoded(workers=workers, slowly=limit is not None)) as decoded:
         readable = Readable().row
         if form == "parquet":
             fitting = (row for row in decoded if key is None or reads(readable(row).key, key))

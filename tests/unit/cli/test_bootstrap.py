@@ -333,6 +333,16 @@ def test_a_row_group_ends_with_the_batch_that_exceeds_its_size() -> None:
     assert [len(group) for group in _groups(iter([batch] * 7))] == [3, 3, 1]
 
 
+def test_a_file_for_a_key_that_no_partition_can_have_has_no_rows(tmp_path: Path) -> None:
+    numbered = checkpoint(batches=1)
+    key = {"type": "struct", "fields": [{"name": "k", "type": "long", "nullable": True}]}
+    numbered["state/0/0/_metadata/schema"] = schema_file(key, VALUE)
+    numbered |= {f"state/0/{part}/1.delta": delta_bytes([]) for part in range(2)}
+    file, _ = exported(put_files(tmp_path / "ck", numbered), "--key", "abc")
+    assert pq.read_table(file).num_rows == 0
+    assert pq.read_schema(file).field("key").type == pa.struct([("k", pa.int64())])
+
+
 def test_rows_that_parquet_cannot_store_leave_no_file_and_name_other_forms(root: Path) -> None:
     """The key of a total has no columns, and Parquet no struct without any."""
     bare = schema_file({"type": "struct", "fields": []}, VALUE)
