@@ -116,9 +116,17 @@ def _parsed(text: str) -> Any:
 
 
 def _by_partition(offset: Any) -> bool:
-    """Returns whether an offset is of the form `{"topic":{"0":12}}`. Mirrors `JsonUtils`."""
-    return isinstance(offset, dict) and any(
-        isinstance(topic, dict) and all(map(str.isdecimal, topic)) for topic in offset.values()
+    """Returns whether an offset is of the form `{"topic":{"0":12}}`, if only in part.
+
+    Mirrors `JsonUtils`.
+    """
+    topics = offset.values() if isinstance(offset, dict) else ()
+    there = [topic for topic in topics if topic is not None]
+    return bool(there) and all(
+        isinstance(topic, dict)
+        and all(map(str.isdecimal, topic))
+        and not any(isinstance(number, dict | list) for number in topic.values())
+        for topic in there
     )
 
 

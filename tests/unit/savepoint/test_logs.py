@@ -168,6 +168,8 @@ def test_sources_whose_offsets_say_nothing_are_named() -> None:
     assert unchecked(*known) == ()
     others = ("12", delta, "{}", '{"cursor":null}', "mine")
     assert unchecked(*known, *others) == ("3", "4", "5", "6", "7")
+    nested = ('{"parts":{"0":{"offset":5}}}', '{"parts":{"0":[]},"at":5}', '{"open":{},"at":5}')
+    assert unchecked(*known, *nested) == ("3", "4", "5")
 
 
 @pytest.mark.parametrize(
