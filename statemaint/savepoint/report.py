@@ -8,6 +8,7 @@ from statistics import median_low
 from statemaint.maintain.record import note_savepoint
 from statemaint.records.savepoints import SavepointNote
 from statemaint.report.record import LastSavepoint
+from statemaint.savepoint.plan import committed_batches
 from statemaint.storage import Storage
 from statemaint.wording import Displayed, counted, quoted
 
@@ -52,6 +53,7 @@ class SavepointReport(Displayed):
     continued: int = 0  # the stores that an earlier, killed run had written
     starts: int = 1  # how often it was begun, as the query cleaned up what was being read
     dry_run: bool = False
+    found: bool = False  # whether it was whole before
     unchecked: tuple[str, ...] = ()  # the sources that may be unable to go on; none if complete
     operators: tuple[OperatorForecast, ...] = ()  # of a dry run that has counted rows
 
@@ -96,11 +98,13 @@ class SavepointReport(Displayed):
 def note_in_record(source: Storage, report: SavepointReport) -> LastSavepoint | None:
     """Adds a savepoint to the record of its query, which metrics show; a failure is only logged.
 
-    A fork is not a savepoint of the query. One that was whole before is as good as a new one: the
+    A fork is not a savepoint of the query. One that was whole before is as good as a new one if the
     query has committed no batch since.
     """
     note = report.note
     if report.dry_run or note.ended is None or note.forked:
+        return None
+    if report.found and note.batch < max(committed_batches(source), default=0):
         return None
     seconds = note.ended - note.begun
     newest = LastSavepoint(source.now(), note.batch, report.written, seconds)

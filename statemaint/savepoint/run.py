@@ -310,7 +310,8 @@ class _Run:
         if self.sink:
             check_sink_empty(self.sink, (note.batch,))
             write_sink_log(self.sink, note.batch)
-        return SavepointReport(self.dest.root, note, len(note.stores), continued=len(note.stores))
+        stores = len(note.stores)
+        return SavepointReport(self.dest.root, note, stores, continued=stores, found=True)
 
     def report(
         self, planned: SavepointPlan, note: SavepointNote, continued: int = 0

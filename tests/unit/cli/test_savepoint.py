@@ -60,6 +60,25 @@ def test_the_query_has_a_newer_savepoint_unless_it_is_a_fork_or_nothing_may_be_w
     )
 
 
+def test_a_whole_savepoint_is_a_newer_one_only_of_the_newest_batch(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    def noted(batch: int) -> LastSavepoint | None:
+        done = run("savepoint", str(checkpoint), str(tmp_path / str(batch)), "--batch", str(batch))
+        assert done.returncode == 0
+        record = read_record(LocalStorage(checkpoint))
+        return record.savepoint if record else None
+
+    old, new = noted(20), noted(24)
+    assert old
+    assert new
+    assert (old.batch, new.batch) == (20, 24)
+    assert noted(20) == new
+    again = noted(24)
+    assert again
+    assert again.ended > new.ended
+
+
 def test_an_older_batch_is_saved_by_its_number(checkpoint: Path, dest: Path) -> None:
     done = run("savepoint", str(checkpoint), str(dest), "--batch", "20", "--json")
     document = json.loads(done.stdout)
