@@ -108,7 +108,7 @@ def add_to_sink_log(sink: Storage, batch: int) -> None:
         batch: the batch after the newest one in the log.
 
     Raises:
-        ConfigError: when the newest batch in the log is not the one before.
+        ConfigError: when the newest batch in the log is not the one before, or has output.
         CheckpointError: when an entry is missing that a compaction reads.
         StorageError: when the storage fails.
     """
@@ -126,11 +126,18 @@ def add_to_sink_log(sink: Storage, batch: int) -> None:
 
 def lacks_batch(sink: Storage, batch: int) -> bool:
     """Returns whether `add_to_sink_log` adds a batch; raises its `ConfigError`."""
-    newest = max(SourceLog.listed(sink, _SINK_LOG).entries, default=None)
+    entries = SourceLog.listed(sink, _SINK_LOG).entries
+    newest = max(entries, default=None)
     if newest not in (batch, batch - 1):
         found = "no entries" if newest is None else f"{newest} as its newest entry"
         text = f"{_SINK_LOG} has {found}, where batch {batch} follows batch {batch - 1}"
         raise ConfigError(f"{sink.root}: {text}; give the folder that this query writes to")
+    path = f"{_SINK_LOG}/{batch}"
+    if entries.get(batch) == str(batch) and sink.stat(path).size != len(_NO_LINES):
+        raise ConfigError(
+            f"{sink.root}: {path} has output of a batch {batch} that was rolled back: the query "
+            "would write it again as another batch; delete this entry, and Spark ignores its files"
+        )
     return newest != batch
 
 

@@ -268,6 +268,17 @@ def test_the_sink_of_another_query_is_refused(batches: int, text: str) -> None:
     assert storage.files == before
 
 
+def test_an_entry_with_output_is_not_the_one_of_a_batch_without_any() -> None:
+    storage = sink_of(6)
+    before = dict(storage.files)
+    with pytest.raises(ConfigError, match=f"{SINK}/5 has output of a batch 5 that was rolled back"):
+        add_to_sink_log(storage, 5)
+    assert storage.files == before
+    storage.delete(f"{SINK}/5")
+    add_to_sink_log(storage, 5)
+    assert SparkLog(storage, 10, SINK).all_files() == [line(batch) for batch in range(5)]
+
+
 def test_a_sink_that_lacks_an_entry_gets_no_compact_one() -> None:
     storage = sink_of(9)
     storage.delete(f"{SINK}/4")
