@@ -21,6 +21,7 @@ key is stored as 0.0: aggregations do that, grouped state never, `dropDuplicates
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from statemaint.codec.rows.display import field_names
 from statemaint.codec.rows.rocks_row import entry_of, key_codec
@@ -292,7 +293,8 @@ class Edits:
         """Takes rows, by name if there are several; a `ConfigError` says which does not fit."""
         if "" in self._rows:
             if isinstance(given, Mapping):
-                raise ConfigError(f"{self._what} takes rows without a name: not {', '.join(given)}")
+                names = ", ".join(map(str, islice(given, 3)))
+                raise ConfigError(f"{self._what} takes rows without a name: not {names}")
             self._add(self._rows[""], given, "")
             return
         names = ", ".join(sorted(self._rows))
@@ -309,14 +311,15 @@ class Edits:
     def _add(self, rows: Rows, given: Given, label: str) -> None:
         key_type, value_type = rows.table.layout.key, rows.values.layout.value
         many = rows.values.layout.many and not rows.adds
-        for number, (columns, value) in enumerate(pairs_of(given, key_type, value_type, many=many)):
+        for number, pair in enumerate(pairs_of(given, key_type, value_type, many=many)):
             try:
+                columns, value = pair
                 key = rows.table.key(columns)
                 values = [] if value is None else value if many else [value]
                 entries = [*map(rows.values.entry, values)]
                 if check := rows.check:
                     [check(rows.table, key, rows.values.row(entry)) for entry in entries]
-            except (ConfigError, TypeError) as error:
+            except (ConfigError, TypeError, ValueError) as error:
                 raise ConfigError(f"{label}row {number}: {error}") from error
             partition = rows.table.shuffle.partition(key, self._partitions)
             self.counts[partition] += 1

@@ -253,6 +253,8 @@ def test_another_maintainer_is_waited_for() -> None:
 def test_a_row_that_does_not_fit_is_named() -> None:
     refused(checkpoint(), ConfigError, "row 1: column 'count'", rows=[*ROWS[:1], (("a",), ("x",))])
     refused(checkpoint(), ConfigError, "row 0: 2 values for the columns k", rows=[(("a", 1), None)])
+    refused(checkpoint(), ConfigError, "row 0: too many values", rows=[(("a",), (1,), 0)])
+    refused(checkpoint(), ConfigError, "without a name: not \\('a',\\)", rows={("a",): (1,)})
 
 
 def test_keys_that_lie_elsewhere_than_our_hash_says_are_refused() -> None:
