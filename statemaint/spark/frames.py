@@ -166,7 +166,8 @@ class _Task:
 
     def _rows(self, pieces: Iterable[str]) -> Iterator[Mapping[str, Any]]:
         for waiting, some in groupby(pieces, key=self.waits):
-            jobs = (partial(self._done, piece) for piece in some)
+            # The rows of a large piece, such as those of a whole store, are not held together.
+            jobs = (partial(self._done if waiting else self.work, piece) for piece in some)
             threads = _WAITING_AT_A_TIME if waiting else 1
             yield from chain.from_iterable(in_order(jobs, threads=threads))
 

@@ -11,6 +11,7 @@ from statemaint.maintain.bundles import PER_UNIT, deal
 from statemaint.spark.fleet import Target
 from statemaint.spark.frames import TASKS_A_CORE, _Task, shares
 from statemaint.spark.units import Piece, waits
+from statemaint.workers import nothing
 
 WORK = st.lists(st.floats(0, 1e9), max_size=50).map(lambda some: list(enumerate(some)))
 
@@ -60,6 +61,18 @@ def test_pieces_that_wait_meet_and_others_are_alone_and_rows_keep_their_order() 
     assert [row[0] for row in task.tuples(pieces)] == [
         text for one in pieces for text in (one, f"{one} again")
     ]
+
+
+def test_rows_of_a_piece_that_does_not_wait_are_made_as_they_are_sent() -> None:
+    made = [0]
+
+    def rows(_: str) -> Iterator[Mapping[str, object]]:
+        for _row in range(10_000):
+            made[0] += 1
+            yield {"piece": "p"}
+
+    next(_Task(rows, {"piece": "string"}, nothing).tuples(["p"]))
+    assert made == [1]
 
 
 @given(WORK, st.integers(1, 20))
