@@ -285,7 +285,7 @@ def write_textfile(families: Iterable[Family], *, named: Named, folder: Path) ->
     earlier = [path for path in others if path != unnamed or origins & _ours(named)]
     names = {family.name for family in given}
     before = _before(file) or (_before(unnamed) if unnamed in earlier else [])
-    kept = [family for family in before if family.name not in names and _is_ours(family)]
+    kept = [each for each in before if each.name not in names and _is_ours(each, named)]
     write_to_textfile(str(file), registry_of([*given, *kept]))
     for path in earlier:  # its series would be there twice
         path.unlink(missing_ok=True)
@@ -341,6 +341,6 @@ def _before(file: Path) -> list[Family]:
         return []
 
 
-def _is_ours(family: Family) -> bool:
+def _is_ours(family: Family, named: Named) -> bool:
     metric = BY_FAMILY.get(family.name.removesuffix("_total"))
-    return metric is not None and metric.detail is not Detail.PARTITION
+    return metric is not None and (named.every_unit or metric.detail is not Detail.PARTITION)

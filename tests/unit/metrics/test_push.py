@@ -198,6 +198,20 @@ def test_a_textfile_keeps_what_a_failed_plan_did_not_see(tmp_path: Path) -> None
     write_textfile(families(named(), failed), named=named(), folder=tmp_path / "new")
 
 
+def test_a_textfile_keeps_the_partitions_of_a_query_that_waits_or_has_no_plan(
+    tmp_path: Path,
+) -> None:
+    detailed, targets = named(every_unit=True), Targets(textfile=tmp_path)
+    last = ended(maintain(neglected(NOW, 30), TIGHT), NOW, every_unit=True)
+    assert publish_record(detailed, next_record(None, last), targets)
+    publish_waiting(detailed, NOW, targets)
+    unread = Record(LastRun("later", NOW + 60, (Cause.STORAGE,)))
+    assert publish_record(detailed, unread, targets)
+    assert (tmp_path / FILE).read_text().count("\nstatemaint_partition_bytes{") == 30
+    assert publish_record(named(), record(), targets)
+    assert "statemaint_partition_" not in (tmp_path / FILE).read_text()
+
+
 def test_files_of_queries_that_are_gone_are_deleted_and_no_others(tmp_path: Path) -> None:
     for about in (named("kept"), named("gone"), named("other", origin="another installation")):
         write_textfile(families(about, record()), named=about, folder=tmp_path)
