@@ -12,7 +12,7 @@ import logging
 import os
 import ssl
 import urllib.request
-from base64 import b64encode
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from glob import escape
 from http.client import HTTPException
@@ -245,8 +245,15 @@ def _secret(path: str) -> str:
 
 
 def _path(group: Mapping[str, str]) -> str:
-    labels = "".join(f"/{name}/{quote(value, safe='')}" for name, value in group.items())
+    labels = "".join(f"/{name}{_encoded(value)}" for name, value in group.items())
     return f"/metrics/job/{JOB}{labels}"
+
+
+def _encoded(value: str) -> str:
+    """Returns a label's value in a path, which a Pushgateway splits at slashes, quoted or not."""
+    if "/" in value:
+        return f"@base64/{urlsafe_b64encode(value.encode()).decode()}"
+    return f"/{quote(value, safe='')}"
 
 
 def _left_behind(groups: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:

@@ -90,3 +90,14 @@ def test_an_installation_that_gets_a_name_takes_its_groups_with_it(gateway: Serv
     origins = sorted(re.findall(r'origin="(.*?)"', "".join(exposed(gateway, "query_info"))))
     assert origins == ["blue", "green"]
     assert len(exposed(gateway, "query_info")) == 3
+
+
+def test_the_name_of_an_installation_may_have_any_character(gateway: Server) -> None:
+    publisher = Gateway(gateway.url)
+    for origin in ("lake/prod", "/lake", "lake/", "lake%2Fprod", "a lake", "ä"):
+        about_it = named("q", origin=origin)
+        publisher.add(about_it.group, [*about(about_it)])
+        [info] = exposed(gateway, "query_info")
+        assert f'origin="{origin}"' in info
+        assert publisher.prune(about_it, frozenset(), frozenset()) == ["q"]
+        assert exposed(gateway, "query_info") == []
