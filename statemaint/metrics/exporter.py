@@ -158,11 +158,12 @@ class Exporter:
             rows = before.rows if same else _rows(place.named, content)
         except StatemaintError as error:
             _log.warning("%s: %s: %s", place.named.query, error.code, error)
-            return replace(before, failed=True)
         except Exception:  # noqa: BLE001 -- one query's fault must not stop the others
             _log.exception("%s", place.named.query)
-            return replace(before, failed=True)
-        return _Reading(place.named, rows, digest, self._clock())
+        else:
+            return _Reading(place.named, rows, digest, self._clock())
+        # Its storage may be another than before; the rows have their labels of then.
+        return replace(before, named=place.named, digest=b"", failed=True)
 
     def _rows(self, reading: _Reading) -> Rows:
         aged = reading.time is not None and self._clock() - reading.time > self._keep

@@ -36,10 +36,12 @@ class World:
         self.storages = {query: neglected(NOW) for query in queries}
         self.fails: dict[str, Exception] = {}
         self.opened: list[str] = []
+        self.place = "s3://lake"  # of all checkpoints
         self.exporter = Exporter(self.load, self.open, lambda: self.now, keep=900)
 
     def load(self) -> RecordPlaces:
-        places = (RecordPlace(named(query, interval=3600), query) for query in self.storages)
+        about = {query: named(query, interval=3600, storage=self.place) for query in self.storages}
+        places = (RecordPlace(one, query) for query, one in about.items())
         return RecordPlaces(
             tuple(places), known=len(self.storages), problems=(("f", 1, "q"), ("f", 2, "q"))
         )
@@ -144,3 +146,16 @@ def test_the_exporter_reads_one_file_of_a_checkpoint_and_lists_nothing() -> None
     world.exporter.refresh()
     asked = {verb: n - before.get(verb, 0) for verb, n in storage.requests.items()}
     assert {verb: n for verb, n in asked.items() if n} == {"read": 1}
+
+
+def test_a_query_that_has_moved_and_cannot_be_read_names_its_new_storage() -> None:
+    world = World("q")
+    world.run("q")
+    world.exporter.refresh()
+    world.place, world.fails["q"] = "s3://moved", StorageError("ck", "no answer")
+    world.exporter.refresh()
+    [failed] = [line for line in world.text().splitlines() if "_read_failed{" in line]
+    assert failed.endswith('storage="s3://moved"} 1.0')
+    del world.fails["q"]
+    world.exporter.refresh()
+    assert "s3://lake" not in world.text()
