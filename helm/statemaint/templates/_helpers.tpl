@@ -79,6 +79,12 @@ the text around the default, so that a number never replaces another's default.
 {{- with .Values.queries.alert_labels -}}
 {{- $changes = append $changes (list "namespace, owner" (printf "namespace, owner, %s" (join ", " .))) -}}
 {{- end -}}
+{{- /* By the name of its Service or of its monitor, the exporter is the job of this name. */ -}}
+{{- with include "statemaint.fullname" . -}}
+{{- if not (contains "statemaint" .) -}}
+{{- $changes = append $changes (list "(statemaint|" (printf "(%s|statemaint|" .)) -}}
+{{- end -}}
+{{- end -}}
 {{- $links := dict -}}
 {{- with .Values.dashboard.grafanaUrl -}}{{- $_ := set $links "dashboard_url" (printf "%s/d/statemaint" (trimSuffix "/" .)) -}}{{- end -}}
 {{- with .Values.airflow.url -}}{{- if $.Values.airflow.enabled -}}{{- $_ := set $links "dag_url" (printf "%s/dags/" (trimSuffix "/" .)) -}}{{- end -}}{{- end -}}

@@ -131,6 +131,20 @@ def test_the_alert_labels_of_the_queries_file_are_kept_by_every_alert_of_a_query
     assert "by (query, origin, namespace, owner, team, tier)" in found["StatemaintHalted"]["expr"]
 
 
+@pytest.mark.parametrize("name", ["statemaint", "mine"])
+def test_the_exporter_is_a_source_by_any_name(name: str) -> None:
+    values = {
+        "fullnameOverride": name,
+        "image": {"repository": "r"},
+        "exporter": {"enabled": True, "serviceMonitor": {"enabled": True}},
+    }
+    service = one(render(values), "Service", "-exporter")["metadata"]["name"]
+    found = rules(delivered(values))
+    for alert in ("StatemaintSourceDown", "StatemaintMetricsAbsent"):
+        [jobs] = re.findall(r'job=~"(.*?)"', found[alert]["expr"])
+        assert re.fullmatch(jobs, service)
+
+
 # -- groups
 
 
