@@ -310,8 +310,9 @@ def _ours(named: Named) -> set[str]:
 
 def remove_task_textfiles(folder: Path, named: Named, verb: str) -> None:
     """Deletes the files of a query's tasks of one verb, whatever their number."""
+    ends = tuple(f"@{quote(origin, safe='')}" for origin in _ours(named))
     for file in folder.glob(f"{escape(f'statemaint_{named.query}@{verb}-')}*.prom"):
-        if file.name.count("@") == 2 and file.stem.endswith(f"@{quote(named.origin, safe='')}"):  # noqa: PLR2004 -- as `write_task_textfile` names them
+        if file.name.count("@") == 2 and file.stem.endswith(ends):  # noqa: PLR2004 -- as `write_task_textfile` names them
             file.unlink(missing_ok=True)
 
 

@@ -147,6 +147,17 @@ def test_the_first_task_of_a_run_deletes_the_files_of_the_run_before(tmp_path: P
     ]
 
 
+def test_an_installation_that_gets_a_name_deletes_the_files_of_its_tasks_before(
+    tmp_path: Path,
+) -> None:
+    with reporting(task(tmp_path, of=Named("q", origin="digest")), clock=clock):
+        pass
+    named = Named("q", origin="here", former="digest")
+    with reporting(task(tmp_path, "maintain-plan", named, ["maintain-0"]), clock=clock):
+        pass
+    assert [one.name for one in tmp_path.iterdir()] == ["statemaint_q@maintain-plan@here.prom"]
+
+
 def test_the_files_of_a_missing_querys_tasks_are_deleted(tmp_path: Path) -> None:
     for query in ("gone", "kept"):
         for origin in (ORIGIN, "theirs"):
