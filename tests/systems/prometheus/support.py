@@ -1,6 +1,6 @@
 """What the tests of alerts and dashboards share: an example of everything that is ever pushed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from statemaint.storage import LocalStorage
 from tests.support.checkpoints import JOIN, write_checkpoint
 from tests.support.metrics import TIGHT, ended, named, saved
 from tests.support.paths import ROOT
+from tools.demo.processes import wait_until
 from tools.demo.prometheus import MissingPart, find
 
 CHART = ROOT / "helm" / "statemaint"
@@ -87,6 +88,11 @@ def push_tasks(url: str, query: str, *, now: float) -> None:
         group = {**task.of.group, "task": task.name}
         gateway.replace(group, [*task_families(task, state, figures)])
         figures.pop("ended_timestamp_seconds", None)
+
+
+def soon(holds: Callable[[], bool]) -> bool:
+    """Waits for something after a deletion: a Pushgateway deletes soon after it has answered."""
+    return wait_until(holds, seconds=60)
 
 
 def push(url: str, samples: Iterable[Sample], group: Mapping[str, str]) -> None:

@@ -20,7 +20,7 @@ from statemaint.metrics.publish import publish_record
 from statemaint.metrics.tasks import Task, reporting
 from tests.support.metrics import TIGHT, maintained, neglected, series_of
 from tests.support.paths import ROOT
-from tests.systems.prometheus.support import ALERTS, part
+from tests.systems.prometheus.support import ALERTS, part, soon
 from tools.demo.processes import wait_until
 from tools.demo.prometheus import Server, board_queries, instant_query, prometheus
 
@@ -80,8 +80,7 @@ def test_the_groups_of_a_removed_querys_tasks_go_and_those_of_another_installati
     kept, now = Named("kept", origin="ours"), time.time()
     where = Targets(gateway.url, known=frozenset({"kept"}))
     assert publish_record(kept, maintained(neglected(now), now), where)
-    # The Pushgateway deletes soon after it has answered.
-    assert wait_until(lambda: not tasks_of(gateway, "ours"), seconds=60)
+    assert soon(lambda: not tasks_of(gateway, "ours"))
     assert tasks_of(gateway, "theirs") == {"maintain-0"}
 
 
@@ -96,7 +95,7 @@ def test_the_groups_of_a_larger_max_tasks_go_with_the_next_report(gateway: Serve
     where = Targets(gateway.url, known=frozenset({"q"}))
     assert publish_record(OURS, maintained(neglected(now), now), where)
     left = {"maintain-plan", "maintain-0"}
-    assert wait_until(lambda: tasks_of(gateway, "ours") == left, seconds=60)
+    assert soon(lambda: tasks_of(gateway, "ours") == left)
     assert tasks_of(gateway, "theirs") == {"maintain-63"}
 
 
