@@ -127,7 +127,7 @@ class Submitted:
 
     def code(self, seconds: float = _SECONDS) -> int:
         code = self.out.with_name(f"{self.out.name}.code")
-        wait_until(code.exists, seconds=seconds, needed=[self.process])
+        wait_until(lambda: bool(_text(code)), seconds=seconds, needed=[self.process])
         return int(_text(code) or -1)
 
 
