@@ -22,8 +22,9 @@ _CRON = r"\S+( +\S+){4,5}"
 _CONNECTION = r"[\w#!()\-.:/\\]{1,250}"  # as in Airflow's check of a connection's id
 _CALLABLE = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+"
 _LABELS = (
-    r"__.*|alertname|cause|code|dag|detail|file|instance|job|key|le|line|namespace|operator|origin"
-    r"|outcome|owner|partition|query|reason|result|severity|state|storage|store|task|verb|version"
+    r"__.*|alertname|cause|code|dag|detail|figures|file|instance|job|key|le|line|looked|namespace"
+    r"|operator|origin|outcome|owner|partition|query|reason|result|severity|state|storage|store"
+    r"|task|verb|verdict|version"
 )
 # No year of the calendar is special to a cron expression, except for 29 February.
 _SOME_DAY = datetime(2026, 1, 1, tzinfo=UTC)

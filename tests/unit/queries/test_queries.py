@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from statemaint.errors import ConfigError
+from statemaint.metrics.catalogue import METRICS
 from statemaint.model.policy import PRESETS, Policy
 from statemaint.queries.merged import groups
 from statemaint.queries.models import Notifier, Query
@@ -560,7 +561,10 @@ def test_owner_and_the_chosen_tags_are_labels_of_alerts(tmp_path: Path) -> None:
     assert read.routing_of("b") == {}
 
 
-@pytest.mark.parametrize("name", ["query", "severity", "__name__"])
+@pytest.mark.parametrize(
+    "name",
+    sorted({"query", "severity", "__name__", *(name for one in METRICS for name in one.labels)}),
+)
 def test_a_label_that_metrics_have_already_cannot_be_a_tag(tmp_path: Path, name: str) -> None:
     file = tmp_path / "queries.yaml"
     file.write_text(f"alert_labels: [{name}]\nqueries: {{}}\n")
