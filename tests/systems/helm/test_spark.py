@@ -394,3 +394,12 @@ def test_the_notes_tell_how_to_run_a_job_now() -> None:
     notes = texts(scenario(CRON))["statemaint/templates/NOTES.txt"]
     assert "create job --from=cronjob/statemaint-spark-maintain " in notes
     assert "spark.jobNamespaces" in texts(scenario(OPERATOR))["statemaint/templates/NOTES.txt"]
+
+
+def test_the_notes_ask_for_the_exporter_as_spark_pushes_no_record() -> None:
+    line = "set exporter.enabled, to have alerts and dashboards work."
+    for enabled in (True, False):
+        values = {**scenario(CRON), "exporter": {"enabled": enabled}}
+        values |= {"pushgateway": {"url": "http://gw:9091"}, "image": {"repository": "r"}}
+        notes = texts(values)["statemaint/templates/NOTES.txt"]
+        assert (line in notes) is not enabled
