@@ -18,6 +18,7 @@ from glob import escape
 from http.client import HTTPException
 from pathlib import Path
 from threading import Thread
+from time import monotonic
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote
@@ -47,6 +48,7 @@ _UNITS = {_DETAIL: "partition"}
 _SKEW_SECONDS = 60.0
 """How far apart the clocks of a run's tasks may be."""
 _TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_NOT_PRUNED = "metrics of missing queries are not removed"
 
 _log = logging.getLogger(__name__)
 
@@ -64,8 +66,11 @@ def publish_record(
     written = folder is None or _try(lambda: _write(folder, named, targets, made))
     if not targets.gateway:
         return written
-    gateway = gateway_of(targets, credentials)
-    pushed = _try(lambda: within(SECONDS, lambda: _push(gateway, named, targets, made)))
+    gateway, began = gateway_of(targets, credentials), monotonic()
+    pushed = _try(lambda: within(SECONDS, lambda: gateway.add(named.group, made)))
+    if pushed and targets.known is not None:
+        left = max(0.0, SECONDS + began - monotonic())
+        _try(lambda: within(left, lambda: _prune(gateway, named, targets)), _NOT_PRUNED)
     return pushed and written
 
 
@@ -91,18 +96,16 @@ def _write(folder: Path, named: Named, targets: Targets, made: list[Family]) -> 
         remove_textfiles(folder, named, known=targets.known)
 
 
-def _push(gateway: "Gateway", named: Named, targets: Targets, made: list[Family]) -> None:
-    gateway.add(named.group, made)
-    if targets.known is not None:
-        for removed in gateway.prune(named, targets.known, targets.detailed):
-            _log.info("%s is no longer in the queries file; its metrics are removed", removed)
+def _prune(gateway: "Gateway", named: Named, targets: Targets) -> None:
+    for removed in gateway.prune(named, targets.known or frozenset(), targets.detailed):
+        _log.info("%s is no longer in the queries file; its metrics are removed", removed)
 
 
-def _try(publish: Callable[[], object]) -> bool:
+def _try(publish: Callable[[], object], failed: str = "metrics are not published") -> bool:
     try:
         publish()
     except ERRORS as error:
-        _log.warning("metrics are not published: %s", error)
+        _log.warning("%s: %s", failed, error)
         return False
     return True
 

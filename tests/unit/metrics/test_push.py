@@ -177,6 +177,15 @@ def test_an_address_that_nobody_answers_at_is_a_loss(address: str) -> None:
     assert not publish_record(named(), record(), Targets(address))
 
 
+def test_a_pushgateway_that_does_not_list_its_groups_has_lost_no_push(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with server() as asked:
+        assert publish_record(named(), record(), Targets(asked.url, known=frozenset({"q"})))
+    assert "metrics of missing queries are not removed: the Pushgateway answers 501" in caplog.text
+    assert "not published" not in caplog.text
+
+
 def test_a_certificate_that_is_not_there_is_a_loss() -> None:
     auth = GatewayAuth(ca_file="/nowhere.pem")
     assert not publish_record(named(), record(), Targets("https://127.0.0.1:9", auth))
