@@ -35,7 +35,8 @@ of Airflow's address; so where both the Pushgateway and the exporter are scraped
   `pushgateway_auth:` names a file with `user:password` or with a bearer token, the files of a TLS
   client, or an Airflow connection.
 - **Textfile** (`textfile:`): one file per query for node_exporter, `statemaint_QUERY@ORIGIN.prom`,
-  and one per task, `statemaint_QUERY@TASK@ORIGIN.prom`.
+  and one per task, `statemaint_QUERY@TASK@ORIGIN.prom`. All tasks of a query need the same folder:
+  on another node an older file stays, and alerts take the worst of both.
 - **Exporter** (`statemaint exporter --queries FILE`): a server for scraping, which reads one small
   file of each checkpoint every minute, and no state.
 
