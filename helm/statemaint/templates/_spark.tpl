@@ -96,7 +96,13 @@ one that a task starts on an executor for Hadoop's clients: (dict "conf" VALUES)
 {{- end -}}
 {{- $saved := list -}}
 {{- range (include "statemaint.queries" . | fromJson).all -}}
-{{- if and .query.savepoint (ne (toString .query.enabled) "false") -}}{{- $saved = append $saved .name -}}{{- end -}}
+{{- if and .query.savepoint (ne (toString .query.enabled) "false") -}}
+{{- $saved = append $saved .name -}}
+{{- $place := include "statemaint.place" .query.savepoint.to | fromJson -}}
+{{- if and $spark.savepoint.enabled (hasPrefix "file://" $place.host) (ne (include "statemaint.isMounted" (dict "path" $place.path "root" $)) "true") -}}
+{{- $problems = append $problems (printf "queries.queries.%s.savepoint.to: %s is a path, and no entry of storage.volumeMounts has it; mount the volume that it is on" .key .query.savepoint.to) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- if and $spark.savepoint.enabled (not $saved) -}}
 {{- $problems = append $problems "spark.savepoint.enabled: no query says where its savepoints are; add savepoint: {to: ADDRESS} to one, or set it to false" -}}

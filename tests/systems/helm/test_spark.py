@@ -321,6 +321,17 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         with_spark(sparkConf={"spark.hadoop.fs.s3a.secret.key": "x"}),
         "spark.sparkConf.spark.hadoop.fs.s3a.secret.key: a secret would stand in the manifests",
     ),
+    "savepoints without a volume": (
+        {
+            **with_spark(savepoint={"enabled": True}),
+            "queries": {
+                "queries": {
+                    "a": {"checkpoint": "s3://lake/a", "savepoint": {"to": "/saved/{batch}"}}
+                }
+            },
+        },
+        "queries.queries.a.savepoint.to: /saved/{batch} is a path, and no entry of storage.volumeM",
+    ),
     "a history without a volume": (
         with_spark(history="/data/history"),
         "spark.history: /data/history is a path, and no entry of storage.volumeMounts has it",
