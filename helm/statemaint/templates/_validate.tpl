@@ -23,6 +23,27 @@ in values.schema.json; its messages show values, so that whatever may be a secre
 {{- $problems = append $problems (printf "%s.schedule: %q is not a valid schedule: it %s; correct it, such as \"5 * * * *\" or @hourly" $where $query.schedule .) -}}
 {{- end -}}
 {{- end -}}
+{{- with $query.savepoint -}}
+{{- $parts := splitList "/" (trimSuffix "/" .to) -}}
+{{- if eq (include "statemaint.hasSecret" .to) "true" -}}
+{{- $problems = append $problems (printf "%s.savepoint.to: the address has a secret in it, which would be shown; give it without, and the credentials as for the checkpoint" $where) -}}
+{{- else if not (or (contains "://" .to) (hasPrefix "file:" .to) (hasPrefix "/" .to)) -}}
+{{- $problems = append $problems (printf "%s.savepoint.to: %q is neither an absolute path nor an address; write it like s3://backup/{query}/{batch}" $where .to) -}}
+{{- else if or (not (contains "{batch}" (last $parts))) (contains "{batch}" (join "/" (initial $parts))) -}}
+{{- $problems = append $problems (printf "%s.savepoint.to: %q needs {batch} in its last part, and only there; write it like s3://backup/{query}/{batch}" $where .to) -}}
+{{- end -}}
+{{- $schedule := .schedule -}}
+{{- with $schedule -}}
+{{- with include "statemaint.cronProblem" (dict "schedule" . "job" false) -}}
+{{- $problems = append $problems (printf "%s.savepoint.schedule: %q is not a valid schedule: it %s; correct it, such as \"5 * * * *\" or @daily" $where $schedule .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $key, $value := dig "spark" "conf" dict $query -}}
+{{- if or (regexMatch "(?i)(secret|password|token)" $key) (eq (include "statemaint.hasSecret" (toString $value)) "true") -}}
+{{- $problems = append $problems (printf "%s.spark.conf.%s: its value is a secret, which would be shown; give it in spark-defaults.conf, or by the environment of Spark's driver and executors" $where $key) -}}
+{{- end -}}
+{{- end -}}
 {{- if eq (include "statemaint.hasSecret" $query.checkpoint) "true" -}}
 {{- $problems = append $problems (printf "%s.checkpoint: the address has a secret in it, which would be shown; give it without, and the credentials in storage.existingSecret or by a service account" $where) -}}
 {{- else if not (or (contains "://" $query.checkpoint) (hasPrefix "file:" $query.checkpoint) (hasPrefix "/" $query.checkpoint)) -}}

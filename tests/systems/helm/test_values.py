@@ -93,6 +93,22 @@ SHARED = {
         queries(a=query("s3://lake/{n}", for_each={"n": ["1", "2"]})),
         "the query's name lacks {n}",
     ),
+    "savepoints at a relative path": (
+        queries(a=query(savepoint={"to": "saved/{batch}"})),
+        'queries.queries.a.savepoint.to: "saved/{batch}" is neither an absolute path nor an ad',
+    ),
+    "savepoints in one folder": (
+        queries(a=query(savepoint={"to": "s3://backup/a"})),
+        'queries.queries.a.savepoint.to: "s3://backup/a" needs {batch} in its last part',
+    ),
+    "savepoints below that of a batch": (
+        queries(a=query(savepoint={"to": "s3://backup/{batch}/{batch}"})),
+        "needs {batch} in its last part, and only there",
+    ),
+    "a bad cron of savepoints": (
+        queries(a=query(savepoint={"to": "s3://backup/{batch}", "schedule": "61 * * * *"})),
+        'queries.queries.a.savepoint.schedule: "61 * * * *" is not a valid schedule: it has the m',
+    ),
     "a relative path": (queries(a=query("data/x")), "neither an absolute path nor an address"),
     "an unknown key": (
         queries(a=query(cron="@hourly")),
@@ -188,6 +204,13 @@ KEY = secret("values")
 SECRETS = {
     "the address of a checkpoint": queries(a=query(f"s3://AKIA:{KEY}@lake/x")),
     "its token": queries(a=query(f"https://lake/x?sig={KEY}")),
+    "that of savepoints": queries(a=query(savepoint={"to": f"s3://AKIA:{KEY}@lake/{{batch}}"})),
+    "a setting of Spark": queries(
+        a=query(engine="spark", spark={"conf": {"spark.hadoop.fs.s3a.secret.key": KEY}})
+    ),
+    "an address for Spark": queries(
+        a=query(engine="spark", spark={"conf": {"spark.x": f"https://u:{KEY}@s3"}})
+    ),
     "the Pushgateway": {"pushgateway": {"url": f"http://user:{KEY}@gateway:9091"}},
     "one without a scheme": {"pushgateway": {"url": f"user:{KEY}@gateway"}},
     "that of the queries": {"queries": {"queries": {}, "pushgateway": f"http://u:{KEY}@gateway"}},
