@@ -17,10 +17,18 @@ in values.schema.json; its messages show values, so that whatever may be a secre
 {{- if hasKey $names $entry.name -}}
 {{- $problems = append $problems (printf "%s: makes a query %s, as %s does; rename one" $where $entry.name (get $names $entry.name)) -}}
 {{- end -}}
+{{- if not (regexMatch "^[A-Za-z0-9_.{}-]{1,200}$" $entry.name) -}}
+{{- $problems = append $problems (printf "%s: %q must be a name of up to 200 letters, digits and _ . -" $where $entry.name) -}}
+{{- end -}}
 {{- $_ := set $names $entry.name $entry.key -}}
 {{- with $query.schedule -}}
 {{- with include "statemaint.cronProblem" (dict "schedule" . "job" $jobs) -}}
 {{- $problems = append $problems (printf "%s.schedule: %q is not a valid schedule: it %s; correct it, such as \"5 * * * *\" or @hourly" $where $query.schedule .) -}}
+{{- end -}}
+{{- end -}}
+{{- range list "timeout" "deadline" -}}
+{{- if and (get $query .) (eq (include "statemaint.seconds" (get $query .)) "0") -}}
+{{- $problems = append $problems (printf "%s.%s: must be longer than 0s" $where .) -}}
 {{- end -}}
 {{- end -}}
 {{- with $query.savepoint -}}
@@ -141,6 +149,12 @@ in values.schema.json; its messages show values, so that whatever may be a secre
 {{- end -}}
 {{- if and $alone (dig "pushgateway_auth" "connection" "" .Values.queries) -}}
 {{- $problems = append $problems "queries.pushgateway_auth.connection: only Airflow has connections, and these jobs run without it; give basic_auth_file or bearer_token_file on a volume, or STATEMAINT_PUSHGATEWAY_USER and STATEMAINT_PUSHGATEWAY_PASSWORD in a Secret" -}}
+{{- end -}}
+{{- range list "textfile" "plans" -}}
+{{- $folder := get $.Values.queries . | default "" -}}
+{{- if and $folder (not (hasPrefix "/" $folder)) -}}
+{{- $problems = append $problems (printf "queries.%s: %q is not an absolute path; give the folder, from / on" . $folder) -}}
+{{- end -}}
 {{- end -}}
 {{- with .Values.queries.textfile -}}
 {{- if and $alone (ne (include "statemaint.isMounted" (dict "path" . "root" $)) "true") -}}

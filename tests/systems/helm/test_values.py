@@ -109,6 +109,18 @@ SHARED = {
         queries(a=query(savepoint={"to": "s3://backup/{batch}", "schedule": "61 * * * *"})),
         'queries.queries.a.savepoint.schedule: "61 * * * *" is not a valid schedule: it has the m',
     ),
+    "a name with a space": (
+        queries(**{"a b": query()}),
+        'queries.queries.a b: "a b" must be a name of up to 200 letters, digits and _ . -',
+    ),
+    "no time": (
+        queries(a=query(timeout="0s")),
+        "queries.queries.a.timeout: must be longer than 0s",
+    ),
+    "a relative folder": (
+        {"queries": {"queries": {}, "textfile": "metrics"}},
+        'queries.textfile: "metrics" is not an absolute path; give the folder, from / on',
+    ),
     "a relative path": (queries(a=query("data/x")), "neither an absolute path nor an address"),
     "an unknown key": (
         queries(a=query(cron="@hourly")),
