@@ -4,7 +4,8 @@ The rules are those of restic's `forget`. `last` keeps the newest ones. `daily`,
 `monthly` keep the newest one of each of the newest days, ISO weeks and months (UTC) that have any;
 while a rule has counted fewer than it may, it keeps the oldest one, too. One savepoint may count
 for several rules. Only whole savepoints count. The rules count for each query by itself: what was
-saved of a moved or a new checkpoint is of another one.
+saved of a moved or a new checkpoint is of another one. Forks, which are for trials, count by
+themselves: no savepoint that a query could be restored from goes because of one.
 """
 
 import re
@@ -57,9 +58,10 @@ def parse_rules(text: str) -> KeepRules:
 
 def decide(savepoints: Sequence[Savepoint], rules: KeepRules, now: float) -> tuple[Savepoint, ...]:
     """Returns savepoints in their order, each with why it is kept; `now` by their storage."""
-    queries: dict[tuple[str, str], list[Savepoint]] = defaultdict(list)
+    queries: dict[tuple[tuple[str, str], bool], list[Savepoint]] = defaultdict(list)
     for savepoint in savepoints:
-        queries[savepoint.query].append(savepoint)
+        forked = savepoint.note is not None and savepoint.note.forked
+        queries[savepoint.query, forked].append(savepoint)
     kept: dict[str, list[str]] = defaultdict(list)
     for query in queries.values():
         for address, reason in _reasons(query, rules, now):

@@ -53,6 +53,13 @@ def histories(draw: st.DrawFn) -> list[Savepoint]:
 KEEP = st.fixed_dictionaries({rule: st.integers(0, 6) for rule in RULES})
 
 
+def test_a_fork_takes_no_place_of_a_savepoint() -> None:
+    fork = saved(2)
+    assert fork.note is not None
+    fork = replace(fork, note=replace(fork.note, id="another"))
+    assert kept([saved(0), saved(1), fork], {"last": 1}) == {"1", "2"}
+
+
 # -- for any savepoints and rules
 
 
