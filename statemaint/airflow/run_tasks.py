@@ -38,7 +38,8 @@ from statemaint.airflow.settings import (
 from statemaint.airflow.tasks import HANDOVER, PLANNED, REPORT, Planned
 from statemaint.airflow.texts import cut, note_of_queries
 from statemaint.execute.lease import QUIET
-from statemaint.maintain.work import TaskResults, WorkOrder
+from statemaint.maintain.bundles import Bundle
+from statemaint.maintain.work import TaskResults, WorkOrder, key_of
 from statemaint.queries.checks import absolute_address
 from statemaint.records.claims import Holder
 from statemaint.report.task import BundleReport, Failure, dumped, loaded
@@ -130,7 +131,7 @@ def _maintain_task(settings: QuerySettings, terms: Terms) -> Any:
                 report = tasks.maintain_bundle(where, order, planned[0], on_outcome=changes)
                 reports, failure = [report], report.failure
             # Passed on before the task may fail: a failed task returns nothing.
-            pass_on({REPORT: [dumped(report) for report in reports]})
+            pass_on({_report_key(order.bundles): [dumped(report) for report in reports]})
             fail(failure)
 
     return maintain
@@ -277,7 +278,8 @@ def _spark_task(shared: str, queries: Sequence[QuerySettings]) -> Any:
                     failures[query] = failure
                     progress[query].failed = True
         for query, (reports, _) in done.items():
-            pass_on({REPORT: [dumped(report) for report in reports]}, query)
+            key = _report_key(plans[query].planned)
+            pass_on({key: [dumped(report) for report in reports]}, query)
         fail(_failed(failures))
         if not works:
             raise AirflowSkipException("no query has work")
@@ -353,10 +355,21 @@ def _pulled(key: str, query: str = "") -> Any:
 
 def _results(worker: str, query: str = "") -> TaskResults:
     """Returns what `plan` and the tasks that work have passed on."""
-    ti = get_current_context()["ti"]
-    lists = ti.xcom_pull(task_ids=[_sibling(worker)], key=_key(REPORT, query)) or ()
-    reports = (report for reports in lists for report in reports or ())
-    return results_of(_pulled(PLANNED, query), reports)
+    ti, passed = get_current_context()["ti"], _pulled(PLANNED, query)
+    results = results_of(passed, ())
+    if not results.planned:
+        return results
+    key = _key(_report_key(results.planned), query)
+    lists = ti.xcom_pull(task_ids=[_sibling(worker)], key=key) or ()
+    return results_of(passed, (report for reports in lists for report in reports or ()))
+
+
+def _report_key(planned: Sequence[Bundle]) -> str:
+    """Returns the key of the reports on the bundles of one attempt at the plan.
+
+    After a run is cleared, Airflow keeps the XComs of tasks that the new plan does not have.
+    """
+    return f"{REPORT}.{key_of(planned[0])}"
 
 
 @contextmanager

@@ -98,7 +98,7 @@ class WorkOrder:
 
     @property
     def key(self) -> str:
-        return _key_of(self.bundles[0])
+        return key_of(self.bundles[0])
 
     def report(self, bundle: Bundle, report: Report) -> BundleReport:
         return BundleReport.of(report, bundle.label, bundle.target, every_unit=self.every_unit)
@@ -206,7 +206,8 @@ class TaskResults:
         return run_ended(run, tasks, self.reports, self.plan, ended=now, failure=self.reason)
 
 
-def _key_of(bundle: Bundle) -> str:
+def key_of(bundle: Bundle) -> str:
+    """Returns the key of a run's work: that of its lease, so each attempt at its plan has one."""
     if bundle.holder is None:
         raise ValueError(f"{bundle.label} has no lease, so no other process can join it")
     return bundle.holder.nonce
@@ -221,7 +222,7 @@ def claim_of(storage: Storage, bundle: Bundle) -> UnitClaim:
     def settled(rows: Iterable[Mapping[str, Any]]) -> bool:
         return not any(note["failure"] and note["failure"]["retry"] for note in _notes(rows))
 
-    return UnitClaim(storage, _key_of(bundle), bundle.key, counts=settled)
+    return UnitClaim(storage, key_of(bundle), bundle.key, counts=settled)
 
 
 def _notes(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
