@@ -270,8 +270,9 @@ def outcome(run: AirflowRun | None, now: datetime) -> Outcome:
 def _is_old(record: QueryRecord, now: datetime) -> bool:
     if record.looked is None:
         return False
-    ended = record.last.ended if record.last else None
-    missed = ended is not None and ended - record.looked > timedelta(minutes=5)
+    # A user's DAG may run on for hours after its maintenance.
+    began = record.last.started if record.last and record.last.ended else None
+    missed = began is not None and record.looked < began
     return missed or now - record.looked > OLD
 
 

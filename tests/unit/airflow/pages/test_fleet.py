@@ -169,8 +169,13 @@ def test_totals_add_up_the_rows() -> None:
     ],
 )
 def test_old_figures_are_marked(looked: timedelta, ended: timedelta, *, old: bool) -> None:
-    run = replace(RUN, ended=NOW - ended)
+    run = replace(RUN, started=NOW - ended, ended=NOW - ended)
     assert row_of(replace(record(run=run), looked=NOW - looked), NOW).old is old
+
+
+def test_figures_of_a_run_whose_other_tasks_take_hours_are_not_old() -> None:
+    run = replace(RUN, started=LOOKED - timedelta(minutes=1), ended=NOW)
+    assert not row_of(record(run=run), NOW).old
 
 
 def test_a_running_run_does_not_make_figures_old() -> None:
