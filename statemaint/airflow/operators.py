@@ -227,7 +227,8 @@ class CheckpointHealthyOperator(CheckpointOperator):
             if self.allow_missing and not any(storage.list("")):
                 nothing = "%s: there is nothing yet; the query starts from scratch"
                 self.log.info(nothing, self.checkpoint)
-                return {"checkpoint": self.checkpoint, "healthy": True, "broken": []}
+                empty = {"checkpoint": self.checkpoint, "healthy": True, "broken": []}
+                return self.tell(context, empty, None)
             raise
         self._log(health)
         failure = Failure(health.reason) if health.reason else None

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib import import_module, resources
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
@@ -164,7 +165,10 @@ def test_a_gate_lets_a_query_begin_only_where_there_is_nothing_at_all(tmp_path: 
         operator = CheckpointHealthyOperator(
             task_id="gate", checkpoint=str(tmp_path / name), allow_missing=allow
         )
-        return operator.execute({})
+        context = {"task": operator, "ti": SimpleNamespace(map_index=-1), "outlet_events": {}}
+        found = operator.execute(context)
+        assert operator.outlets == [], "an Asset of findings without any"
+        return found
 
     for name in ("missing", "empty"):
         assert gate(name, allow=True)["healthy"]
