@@ -38,7 +38,7 @@ class StateReportNotifier(BaseNotifier):
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             problem = f"cannot be reached ({type(error).__name__})"
         else:
-            problem = f"answers {answer.status_code}" if answer.is_error else ""
+            problem = "" if answer.is_success else f"answers {answer.status_code}"
         if problem:
             raise RuntimeError(f"the webhook of connection {self.conn_id} {problem}")
 

@@ -132,7 +132,7 @@ def test_a_notifier_posts_to_its_webhook_and_never_shows_the_address(
     class Webhook(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(200 if self.path == "/right" else 403)
+            self.send_response({"/right": 200, "/moved": 302}.get(self.path, 403))
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
@@ -141,7 +141,7 @@ def test_a_notifier_posts_to_its_webhook_and_never_shows_the_address(
     with HTTPServer(("127.0.0.1", 0), Webhook) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}"
-        for path in ("right", "wrong"):
+        for path in ("right", "wrong", "moved"):
             connection = type("Found", (), {"password": f"{address}/{path}"})
             monkeypatch.setattr(BaseHook, "get_connection", lambda _, found=connection: found)
             notifier = StateReportNotifier("oncall", text="it failed")
@@ -153,7 +153,7 @@ def test_a_notifier_posts_to_its_webhook_and_never_shows_the_address(
                 ):
                     notifier.notify({})
         server.shutdown()
-    assert posted == [{"text": "it failed"}] * 2
+    assert posted == [{"text": "it failed"}] * 3
 
 
 def test_a_gate_lets_a_query_begin_only_where_there_is_nothing_at_all(tmp_path: Path) -> None:
