@@ -4,11 +4,13 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from airflow.sdk.definitions.callback import SyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
+from statemaint.airflow.endings import notify_all
 from statemaint.queries.models import Notifier, Query
 from statemaint.queries.problems import resolve
 
@@ -44,5 +46,8 @@ def deadline_missed(
     query: str, notify: Iterable[Mapping[str, Any]], context: Mapping[str, Any] | None = None
 ) -> None:
     _log.error("maintenance of %s has missed its deadline", query)
-    for notifier in notify:
-        resolve(Notifier.model_validate(dict(notifier)))(context or {})
+    notify_all([partial(_notify, dict(notifier)) for notifier in notify], context or {}, {})
+
+
+def _notify(notifier: dict[str, Any], context: Mapping[str, Any]) -> None:
+    resolve(Notifier.model_validate(notifier))(context)
