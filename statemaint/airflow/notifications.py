@@ -46,6 +46,8 @@ class StateReportNotifier(BaseNotifier):
 def message(context: Mapping[str, Any]) -> str:
     report, run = context.get(REPORT_VARIABLE), context.get("dag_run")
     where = f"{_of(run, 'dag_id')}, run {_of(run, 'run_id')}"
+    if "deadline" in context:  # it may still be running
+        return f"Maintenance of streaming state has missed its deadline ({where})."
     if not report:
         reason = context.get("reason") or "its log says why"
         return f"Maintenance of streaming state failed ({where}): {reason}"

@@ -122,6 +122,8 @@ def test_a_message_names_the_run_what_is_broken_and_what_to_do() -> None:
     assert message({"dag_run": run, "reason": "task_failure"}).endswith(
         "(dag, run run): task_failure"
     )
+    late = {"dag_run": run, "deadline": {"id": "1", "deadline_time": None}}
+    assert message(late).endswith("has missed its deadline (dag, run run).")
 
 
 def test_a_notifier_posts_to_its_webhook_and_never_shows_the_address(
