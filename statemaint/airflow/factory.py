@@ -18,6 +18,7 @@ from airflow.sdk import (
     get_parsing_context,
     task,
 )
+from airflow.sdk.definitions.timetables.simple import OnceTimetable
 from airflow.sdk.exceptions import AirflowFailException
 
 from statemaint.airflow import form, names
@@ -227,7 +228,11 @@ def _schedule(query: Query) -> Any:
         after = AssetAny(after, Asset.ref(uri=Asset(query.after).uri))
     if query.schedule is None:
         return after
-    timetable = CronTriggerTimetable(query.schedule, timezone="UTC")
+    timetable = (
+        OnceTimetable()
+        if query.schedule == "@once"  # no cron expression
+        else CronTriggerTimetable(query.schedule, timezone="UTC")
+    )
     return AssetOrTimeSchedule(timetable=timetable, assets=after)
 
 
