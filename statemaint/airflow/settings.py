@@ -53,6 +53,13 @@ class QueryKeys(TypedDict, total=False):
 # Replaces templates while a query is checked; tasks check the filled-in values.
 _STANDS_IN, _BUCKET_STANDS_IN = "/template", "s3://template/checkpoint"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
+# What a key does that has no effect on a query described in Python.
+_OF_FILE = {
+    "together": "share a DAG",
+    "savepoint": "have its DAG",
+    "for_each": "have a pattern",
+    "enabled": "are disabled by it",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +139,8 @@ def given_settings(
 
 
 def given_query(name: str | None, checkpoint: str, keys: Mapping[str, Any]) -> tuple[str, Query]:
-    for key, what in (("together", "share a DAG"), ("savepoint", "have its DAG")):
-        if keys.get(key):
+    for key, what in _OF_FILE.items():
+        if keys.get(key) not in (None, True):
             raise ValueError(f"{key}: only queries of the queries file {what}; leave it out")
     stand_in = _BUCKET_STANDS_IN if keys.get("connection") else _STANDS_IN
     template = is_template(checkpoint)

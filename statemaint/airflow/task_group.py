@@ -11,6 +11,9 @@ from statemaint.airflow.factory import task_arguments
 from statemaint.airflow.run_tasks import Terms, run_tasks
 from statemaint.airflow.settings import Notified, Options, QueryKeys, given_settings
 
+# Keys of the queries file that have no effect on tasks.
+_OF_DAG = frozenset(("after", "deadline", "tags"))
+
 
 class StateMaintenanceTaskGroup(TaskGroup):
     """The tasks of a query's maintenance: `plan`, `maintain` (mapped), `report` and `done`.
@@ -50,6 +53,8 @@ class StateMaintenanceTaskGroup(TaskGroup):
         textfile: str | None = None,
         **keys: Unpack[QueryKeys],
     ) -> None:
+        for key in _OF_DAG.intersection(keys):
+            raise ValueError(f"{key}: a DAG has it, not its tasks; leave it out")
         given, settings = given_settings(
             query, checkpoint, keys, pushgateway=pushgateway, textfile=textfile
         )

@@ -1,9 +1,12 @@
+from typing import Any
+
 import pytest
 
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from statemaint.airflow.names import run_name
 from statemaint.airflow.settings import given_query, given_settings
+from statemaint.airflow.task_group import StateMaintenanceTaskGroup
 
 
 def refused(name: str | None, checkpoint: str, **keys: object) -> str:
@@ -43,6 +46,18 @@ def test_only_queries_of_the_file_share_a_dag() -> None:
     assert said.startswith("savepoint: only queries of the queries file have its DAG")
     said = refused("a", "/a", engine="spark", together="hourly")
     assert said.startswith("together: only queries of the queries file share a DAG")
+
+
+def test_a_key_without_effect_is_refused() -> None:
+    said = refused("a", "/a", enabled=False)
+    assert said.startswith("enabled: only queries of the queries file are disabled by it")
+    said = refused("a", "/a", for_each={"region": ["eu"]})
+    assert said.startswith("for_each: only queries of the queries file have a pattern")
+    assert given_query("a", "/a", {"enabled": True, "together": None})[0] == "a"
+    for keys in ({"deadline": "1h"}, {"after": "clicks"}, {"tags": ["web"]}):
+        keys_of_dag: Any = keys
+        with pytest.raises(ValueError, match="a DAG has it, not its tasks"):
+            StateMaintenanceTaskGroup(checkpoint="/a", **keys_of_dag)
 
 
 def test_the_pushgateway_of_the_environment_wins(monkeypatch: pytest.MonkeyPatch) -> None:
