@@ -215,9 +215,10 @@ def figures_of_run(
     success: bool | None = None,
     dry_run: bool = False,
 ) -> dict[str, Any]:
-    """Returns the XComs for the pages, by key; a run that looked at nothing has no figures.
+    """Returns the XComs for the pages, by key.
 
-    Its only requests read the trend and list the trash, each of which is left out if it fails.
+    A run of some partitions only, or one that looked at nothing, has no figures. The only requests
+    read the trend and list the trash, each of which is left out if it fails.
     """
     plan, reports = results.plan, results.inspected
     unread = results.reason and not (plan.units or plan.findings or reports)
@@ -228,6 +229,8 @@ def figures_of_run(
     trend = {TREND: few.to_json()} if few.points else {}
     if unread:
         return {FAILED: results.reason, **trend}
+    if plan.scope:  # the figures of a part are not the query's
+        return trend
     parts: list[PlanSummary | BundleReport] = [plan, *reports]
     units = {unit.id: unit for part in parts for unit in part.units}
     reported = {unit.id for report in reports for unit in report.units}

@@ -100,6 +100,12 @@ def test_what_a_task_reports_replaces_what_the_plan_found() -> None:
     )
 
 
+def test_a_run_of_some_partitions_leaves_no_figures_of_the_query() -> None:
+    where = QuerySettings("revenue", "/nowhere", Policy())
+    sound = PlanSummary(target=25, units=tuple(units()[:1]), scope="partition 0")
+    assert figures_of_run(where, TaskResults(summary=sound), success=True) == {}
+
+
 def test_the_figures_of_a_query_are_sums_and_the_worst() -> None:
     found = read_figures(figures_json(units(), [BROKEN], {**ABOUT, "damage": 1}))
     assert found is not None
