@@ -240,14 +240,17 @@ def next_record(before: Record | None, last: LastRun) -> Record:
     """Returns the record after one more run, or after the last run's report was repeated."""
     before = before or Record(None)
     repeated = bool(last.run) and before.last is not None and before.last.run == last.run
-    totals = before.before if repeated else before.totals
+    base = before.before if repeated else before.totals
+    totals = _totals(base, last)
+    if repeated:  # a task of the run that was cleared may have done less this time
+        totals = merged(max, before.totals, totals)
     verdict = run_verdict(last)
     return replace(
         with_verdict(before, Looked.NAMES, verdict) if verdict else before,
         last=last,
         success=before.success if last.failed or last.work else last.ended,
-        totals=_totals(totals, last),
-        before=totals,
+        totals=totals,
+        before=base,
         looked=None if last.facts else before.known,
         trash=_trash(last) or before.trash,
     )

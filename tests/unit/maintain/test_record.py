@@ -33,6 +33,7 @@ from statemaint.plan.actions import Request
 from statemaint.records.claims import Holder
 from statemaint.records.runs import METRICS
 from statemaint.recover import repair, rollback
+from statemaint.report.facts import RunFacts
 from statemaint.report.record import (
     Cause,
     LastRun,
@@ -214,6 +215,17 @@ def test_a_run_of_a_part_counts_in_the_totals_and_the_last_run_of_all_stays() ->
     assert (last.run, last.failed, record.success) == ("a", (Cause.DAMAGE,), None)
     assert (record.totals["runs/succeeded"], record.totals["runs/failed"]) == (2, 1)
     assert next_record(record, last).totals == record.totals
+
+
+def test_totals_do_not_fall_when_a_run_is_repeated_that_did_more_before() -> None:
+    def ended(run: str, snapshots: int, *failed: Cause) -> LastRun:
+        return LastRun(run, 5.0, failed, facts=RunFacts(sums={"snapshots": snapshots}))
+
+    record = next_record(next_record(None, ended("a", 3)), ended("b", 7, Cause.DAMAGE))
+    cleared = next_record(record, ended("b", 0))
+    assert (cleared.totals["snapshots"], cleared.totals["runs/failed"]) == (10, 1)
+    assert next_record(cleared, ended("b", 9)).totals["snapshots"] == 12
+    assert next_record(cleared, ended("c", 1)).totals["snapshots"] == 11
 
 
 def test_a_repair_a_rollback_and_an_undo_leave_the_record_and_no_figure_changes() -> None:
