@@ -98,6 +98,9 @@ def _put_note(dag_run: Any, session: Any) -> None:
     from sqlalchemy import select  # noqa: PLC0415
 
     kept = dag_run.note or ""
+    # Airflow has the user of each note but ours, which a run keeps when it is cleared.
+    if kept and dag_run.clear_number and dag_run.dag_run_note.user_id is None:
+        kept = ""
     if kept and not kept.startswith(names.ACKNOWLEDGED):
         return
     of_run = (XComModel.dag_id == dag_run.dag_id) & (XComModel.run_id == dag_run.run_id)

@@ -1,0 +1,53 @@
+"""What the listener notes on runs, in a database of Airflow's."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("airflow", reason="the extra `airflow`")
+
+from airflow.models import import_all_models
+from airflow.models.base import Base
+from airflow.models.dagrun import DagRun
+from airflow.models.xcom import XComModel
+from sqlalchemy import create_engine, delete, insert, select
+from sqlalchemy.orm import Session
+
+from statemaint.airflow.figures import FLEET
+from statemaint.airflow.listener import Listener
+from statemaint.airflow.names import NOTE
+from tests.systems.airflow.many_queries import fill, xcom_of
+
+
+@pytest.fixture
+def run() -> Iterator[DagRun]:
+    engine = create_engine("sqlite://")
+    import_all_models()  # type: ignore[no-untyped-call]
+    Base.metadata.create_all(engine)
+    with Session(engine) as session:
+        fill(session, queries=1, runs=1, partitions=1)
+        yield session.scalars(select(DagRun)).one()
+
+
+def end(run: DagRun, note: str) -> Any:
+    """Returns the note on a run that ends, and whose `report` has passed on a note."""
+    session = Session.object_session(run)
+    assert session is not None
+    session.execute(delete(XComModel))
+    session.execute(insert(XComModel), [{**xcom_of(0, 0, 1, FLEET, 0), "key": NOTE, "value": note}])
+    Listener().on_dag_run_success(run, "")
+    return run.note
+
+
+def test_a_cleared_run_has_the_note_of_its_new_end(run: DagRun) -> None:
+    assert end(run, "Broken: BROKEN_CHAIN") == "Broken: BROKEN_CHAIN"
+    run.clear_number = 1
+    assert end(run, "3 snapshots written") == "3 snapshots written"
+
+
+def test_the_note_of_a_user_stays(run: DagRun) -> None:
+    run.note = ("Ask Kim first", "opal")
+    assert end(run, "3 snapshots written") == "Ask Kim first"
+    run.clear_number = 1
+    assert end(run, "3 snapshots written") == "Ask Kim first"
