@@ -71,9 +71,8 @@ def _with_session(work: Callable[[Any, Any], None], dag_run: Any) -> None:
     """Calls a function with a run of one of our DAGs and its session."""
     from sqlalchemy.orm import object_session  # noqa: PLC0415 -- only where there is a database
 
-    dag, session = dag_run.dag_id, object_session(dag_run)
-    maintains = names.query_of(dag) is not None or names.is_together(dag)
-    if session and (maintains or dag in names.MANUAL_DAGS):
+    session = object_session(dag_run)
+    if session and names.is_ours(dag_run.dag_id):
         work(dag_run, session)
 
 

@@ -28,6 +28,7 @@ NOTE, SAVED, COSTS = "note", "saved", "costs"
 # What the note on a run begins with that acknowledges the state of its queries.
 ACKNOWLEDGED = "ack until "
 _PREFIX, _TOGETHER = "statemaint__", "statemaint_together_"
+_SAVEPOINT = "statemaint_savepoint__"
 # A run's name in the ledger becomes a file's, which has at most 255 bytes.
 _MOST_OF_A_RUN = 180
 
@@ -41,7 +42,7 @@ def dag_id(query: str) -> str:
 
 
 def savepoint_id(query: str) -> str:
-    return f"statemaint_savepoint__{query}"
+    return _SAVEPOINT + query
 
 
 def broken_dag_id(entry: str) -> str:
@@ -64,6 +65,10 @@ def together_id(shared: str) -> str:
 
 def is_together(dag: str) -> bool:
     return dag.startswith(_TOGETHER)
+
+
+def is_ours(dag: str) -> bool:
+    return dag.startswith((_PREFIX, _TOGETHER, _SAVEPOINT)) or dag in MANUAL_DAGS
 
 
 def of_query(key: str, query: str) -> str:

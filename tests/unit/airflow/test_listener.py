@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -10,13 +11,14 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 from airflow.models import import_all_models
 from airflow.models.base import Base
 from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
 from sqlalchemy import create_engine, delete, insert, select
 from sqlalchemy.orm import Session
 
 from statemaint.airflow.figures import FLEET
 from statemaint.airflow.listener import Listener
-from statemaint.airflow.names import NOTE
+from statemaint.airflow.names import NOTE, UNDO_DAG, dag_id, savepoint_id, together_id
 from tests.systems.airflow.many_queries import fill, xcom_of
 
 
@@ -51,3 +53,16 @@ def test_the_note_of_a_user_stays(run: DagRun) -> None:
     assert end(run, "3 snapshots written") == "Ask Kim first"
     run.clear_number = 1
     assert end(run, "3 snapshots written") == "Ask Kim first"
+
+
+@pytest.mark.parametrize("dag", [dag_id("q0"), savepoint_id("q0"), together_id("q0"), UNDO_DAG])
+def test_a_run_of_our_dags_fails_when_it_starts_without_its_pool(run: DagRun, dag: str) -> None:
+    session = Session.object_session(run)
+    assert session is not None
+    run.dag_id = dag
+    session.flush()
+    task = {"id": uuid4(), "dag_id": dag, "run_id": run.run_id, "task_id": "a", "map_index": -1}
+    session.execute(insert(TaskInstance), [{**task, "pool": "no pool", "pool_slots": 1}])
+    Listener().on_dag_run_running(run, "")
+    assert session.scalars(select(TaskInstance.state)).one() == "failed"
+    assert "`airflow pools set 'no pool' 32 maintenance`" in str(run.note)
