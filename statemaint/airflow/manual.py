@@ -129,7 +129,7 @@ def _recoveries() -> Iterator[_Recovery]:
         "savepoint",
         shape_shown,
         reshape_form(),
-        lambda where, form, _: reshaped(where, form),
+        reshaped,
     )
 
 

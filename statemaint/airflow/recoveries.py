@@ -41,6 +41,7 @@ _CODE = ("source", "rows", "largest")
 # The part of a plan for `apply_shown`, of an undo or a recovery; its actions are planned again, and
 # must be the same.
 _KEPT = ("verb", "checkpoint", "run", "batch", "fingerprint")
+_OF_ANOTHER = "the shown plan is of another checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,7 @@ def apply_shown(storage: Storage, document: dict[str, Any]) -> Result:
     """Carries out exactly the plan that was shown, or nothing."""
     plan_file = parse_plan("the plan", json.dumps(document).encode())
     if isinstance(plan_file, MaintenanceFile) or plan_file.checkpoint != storage.root:
-        raise Superseded(storage.root, "the shown plan is of another checkpoint")
+        raise Superseded(storage.root, _OF_ANOTHER)
     if isinstance(plan_file, RecoveryFile):
         recover = partial(apply_recovery, storage, plan_file)
         return _recovered(recorded_recovery(storage, recover))
@@ -227,12 +228,17 @@ def shape_shown(settings: QuerySettings, form: Mapping[str, Any]) -> Shown:
         f"savepoint of {report.note.source} to {report.dest}",
         f"{', '.join(report.note.changes)}; of the batch that is the newest then.",
         [*_operator_facts(report)],
-        {"to": report.dest},
+        {"checkpoint": report.note.source, "to": report.dest},
     )
 
 
-def reshaped(settings: QuerySettings, form: Mapping[str, Any]) -> Result:
+def reshaped(
+    settings: QuerySettings, form: Mapping[str, Any], document: Mapping[str, Any]
+) -> Result:
     """Makes the savepoint that was shown; its log has the lines of code that start from it."""
+    # The queries file may have changed before the approval.
+    if (root := settings.open().root) != document["checkpoint"]:
+        raise Superseded(root, _OF_ANOTHER)
     report = _saved(settings, form, dry_run=False)
     saved = {
         "checkpoint": settings.checkpoint,

@@ -1,5 +1,6 @@
 """The work of the DAG that saves a query in another shape: shown, then carried out."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from statemaint.airflow.form import reshape_form
 from statemaint.airflow.recoveries import reshaped, shape_shown
 from statemaint.airflow.settings import QuerySettings
 from statemaint.audit import verify
-from statemaint.errors import ConfigError
+from statemaint.errors import ConfigError, Superseded
 from statemaint.model.policy import PRESETS
 from statemaint.records.savepoints import PROVIDERS, Shape, read_savepoint
 from statemaint.storage import LocalStorage
@@ -48,7 +49,10 @@ def test_the_plan_has_each_operator_before_and_after_and_writes_nothing(
 def test_an_approved_shape_is_saved_and_the_log_has_the_code_that_starts_it(
     settings: QuerySettings, tmp_path: Path
 ) -> None:
-    done = reshaped(settings, form(tmp_path / "to", partitions=5))
+    asked = form(tmp_path / "to", partitions=5)
+    document = shape_shown(settings, asked).document
+    assert document is not None
+    done = reshaped(settings, asked, document)
     storage = LocalStorage(tmp_path / "to")
     assert verify(storage, deep=True).healthy
     note = read_savepoint(storage)
@@ -56,6 +60,16 @@ def test_an_approved_shape_is_saved_and_the_log_has_the_code_that_starts_it(
     assert (note.before.partitions, note.shape) == (2, Shape(partitions=5))
     assert done.log.splitlines()[-1] == f'.option("checkpointLocation", "{tmp_path}/to")'
     assert done.figures == {"snapshots_written": 20, "bytes_written": sum(note.files.values())}
+
+
+def test_no_checkpoint_but_the_shown_one_is_saved(settings: QuerySettings, tmp_path: Path) -> None:
+    asked = form(tmp_path / "to", partitions=5)
+    document = shape_shown(settings, asked).document
+    assert document is not None
+    changed = replace(settings, checkpoint=str(unpacked("join2", tmp_path / "other")))
+    with pytest.raises(Superseded, match="of another checkpoint"):
+        reshaped(changed, asked, document)
+    assert not (tmp_path / "to").exists()
 
 
 @pytest.mark.parametrize(
