@@ -21,7 +21,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from statemaint.airflow import on_spark, tasks
 from statemaint.airflow.endings import fail, notify_all, our_task, skip, update_assets, wait
-from statemaint.airflow.figures import figures_of_run
+from statemaint.airflow.figures import REFUSED, figures_of_run
 from statemaint.airflow.form import together_form
 from statemaint.airflow.links import add_links
 from statemaint.airflow.names import COSTS, NOTE, asset_uri, findings_uri, of_query, run_name
@@ -85,7 +85,7 @@ def plan_task(settings: QuerySettings, terms: Terms) -> Any:
         del about  # only for the pages, which read it from the DAG as Airflow stores it
         context = get_current_context()
         if terms.options is None and (wrong := wrong_options(context)):
-            pass_on({PLANNED: dumped(TaskResults(failure=wrong.reason, refused=True))})
+            pass_on(tasks.planned_xcoms(TaskResults(failure=wrong.reason, refused=True)))
             fail(wrong)
         options, where = _options(terms), _located(settings, terms)
         holder, costs = holder_of(context["dag_run"].dag_id, _group()), _last_costs()
@@ -216,13 +216,16 @@ def _chosen(queries: Sequence[QuerySettings]) -> list[QuerySettings]:
     """Returns the queries of this run; fails it if its configuration is wrong."""
     context = get_current_context()
     known = tuple(together_form(()))
-    fail(unknown_options(context["dag_run"].conf, known) or wrong_options(context, known))
+    wrong = unknown_options(context["dag_run"].conf, known) or wrong_options(context, known)
     maintained = [settings.query for settings in queries]
     names = context["params"].get("queries") or maintained
-    if strange := sorted(set(names) - set(maintained)):
+    if not wrong and (strange := sorted(set(names) - set(maintained))):
         listed = ", ".join(strange)
         what = f"the DAG does not maintain {listed}, but {', '.join(maintained)}"
-        fail(Failure(f"CONFIG: {what}"))
+        wrong = Failure(f"CONFIG: {what}")
+    if wrong:
+        pass_on({REFUSED: wrong.reason})
+        fail(wrong)
     return [settings for settings in queries if settings.query in names]
 
 

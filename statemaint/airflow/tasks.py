@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from statemaint.airflow import texts
-from statemaint.airflow.figures import figures_of_run
+from statemaint.airflow.figures import REFUSED, figures_of_run
 from statemaint.airflow.names import COSTS, NOTE
 from statemaint.airflow.plans import PLAN, kept_plan
 from statemaint.airflow.publish import publish
@@ -84,7 +84,13 @@ class Planned:
 
     def xcoms(self, options: Options | None = None) -> dict[str, Any]:
         handover = {HANDOVER: self.handover} if self.handover else {}
-        return {**self.shown, PLANNED: dumped(self.results(options=options)), **handover}
+        return {**self.shown, **planned_xcoms(self.results(options=options)), **handover}
+
+
+def planned_xcoms(results: TaskResults) -> dict[str, Any]:
+    """Returns the results of a plan; why it was refused is for the pages, even of a dry run."""
+    refused = {REFUSED: results.failure} if results.refused else {}
+    return {PLANNED: dumped(results), **refused}
 
 
 def plan_query(

@@ -109,6 +109,14 @@ def test_an_option_of_another_dag_is_refused_before_its_value(run: Run) -> None:
     run.context["dag_run"].conf = run.context["params"] = {"operators": "x"}
     with pytest.raises(AirflowFailException, match="has 'operators', which is not an option"):
         run_tasks._chosen(run.queries)
+    assert "has 'operators'" in run.pushed["statemaint_refused"]
+
+
+def test_a_query_of_another_dag_is_refused(run: Run) -> None:
+    run.context["params"] = {"queries": ["c"]}
+    with pytest.raises(AirflowFailException, match="does not maintain c, but a, b") as caught:
+        run_tasks._chosen(run.queries)
+    assert run.pushed["statemaint_refused"] == str(caught.value)
 
 
 def test_a_run_whose_tasks_are_of_two_builds_fails_with_what_to_do() -> None:
