@@ -17,7 +17,7 @@ from airflow.models.dagrun import DagRun
 from airflow.models.pool import Pool
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
-from sqlalchemy import func, or_, select
+from sqlalchemy import func, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from statemaint.airflow import figures as xcoms
@@ -217,14 +217,11 @@ def _figures(session: Session, places: set[_Place], dag: str | None) -> dict[tup
     newest = _XCOM.where(XComModel.dag_run_id.in_(_newest(dag)))
     rows = list(session.execute(newest.where(_keys(xcoms.FLEET))))
     failed = session.execute(newest.where(_keys(xcoms.FAILED)))
-    have = {(row.dag_id, _query_of(row.key)) for row in rows}
-    if {(name, query if names.is_together(name) else "") for name, _, query in places} - have:
-        last = func.max(XComModel.dag_run_id).label("newest")
-        earlier = select(XComModel.dag_id, XComModel.key, last).where(_keys(xcoms.FLEET))
-        earlier = _of_dag(earlier, XComModel.dag_id, dag)
-        runs = earlier.group_by(XComModel.dag_id, XComModel.key).subquery()
-        same = (runs.c.dag_id == XComModel.dag_id) & (runs.c.key == XComModel.key)
-        rows += session.execute(_XCOM.join(runs, same & (runs.c.newest == XComModel.dag_run_id)))
+    if {_own_place(place) for place in places} - {_place_of(row) for row in rows}:
+        of_task = (XComModel.dag_id, XComModel.task_id, XComModel.key)
+        earlier = select(*of_task, func.max(XComModel.dag_run_id)).where(_keys(xcoms.FLEET))
+        runs = _of_dag(earlier, XComModel.dag_id, dag).group_by(*of_task)
+        rows += session.execute(_XCOM.where(tuple_(*of_task, XComModel.dag_run_id).in_(runs)))
     rows.sort(key=lambda row: (row.dag_run_id, row.timestamp))
     figures: dict[tuple[str, ...], Any] = {_place_of(row): row for row in rows}
     return figures | {(*_place_of(row), xcoms.FAILED): row for row in failed}
@@ -232,6 +229,12 @@ def _figures(session: Session, places: set[_Place], dag: str | None) -> dict[tup
 
 def _place_of(row: Any) -> _Place:
     return row.dag_id, _group(row.task_id), _query_of(row.key)
+
+
+def _own_place(place: _Place) -> _Place:
+    """Returns the place of a query's figures: only if several share its tasks, it has its name."""
+    dag, group, query = place
+    return dag, group, query if names.is_together(dag) else ""
 
 
 def _keys(key: str) -> Any:
@@ -251,7 +254,7 @@ def _record(
     last: Mapping[str, AirflowRun],
     figures: Mapping[tuple[str, ...], Any],
 ) -> QueryRecord:
-    place = (dag.dag_id, group, query if names.is_together(dag.dag_id) else "")
+    place = _own_place((dag.dag_id, group, query))
     row, failed = figures.get(place), figures.get((*place, xcoms.FAILED))
     read = xcoms.read_figures(row.value) if row else None
     run = last.get(dag.dag_id)

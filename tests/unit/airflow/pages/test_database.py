@@ -10,12 +10,15 @@ import pytest
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from airflow.models import import_all_models
+from airflow.models.asset import TaskOutletAssetReference
 from airflow.models.base import Base
 from airflow.models.dag import DagModel, DagTag
 from airflow.models.dagrun import DagRun, DagRunNote
-from sqlalchemy import create_engine, insert, update
+from airflow.models.xcom import XComModel
+from sqlalchemy import create_engine, insert, select, update
 from sqlalchemy.orm import Session
 
+from statemaint.airflow.figures import FLEET
 from statemaint.airflow.pages.activity import LONGEST, acknowledgements, activity, parsed, progress
 from statemaint.airflow.pages.query import Acknowledgement
 from statemaint.airflow.pages.records import records
@@ -108,3 +111,19 @@ def test_a_record_has_the_owner_and_the_tags_of_its_dag_without_ours(session: Se
     found = {record.dag: record for record in records(session, {DAG, OTHER})}
     assert (found[DAG].owner, found[DAG].tags) == ("streaming", ("eu", "web"))
     assert (found[OTHER].owner, found[OTHER].tags) == ("", ())
+
+
+def test_a_group_that_the_last_run_skipped_keeps_its_figures(session: Session) -> None:
+    # Of the first run both groups have figures, of the second only that of q0.
+    of_dag = update(TaskOutletAssetReference).where(TaskOutletAssetReference.dag_id == OTHER)
+    session.execute(of_dag.values(dag_id=DAG, task_id="b.report"))
+    of_run = update(XComModel).where(XComModel.dag_id == OTHER)
+    place = {"dag_id": DAG, "task_id": "b.report"}
+    first = session.scalars(select(DagRun).where(DagRun.dag_id == DAG).order_by(DagRun.id)).first()
+    assert first is not None
+    earlier = of_run.where(XComModel.dag_run_id == 2, XComModel.key == FLEET)
+    session.execute(earlier.values(**place, dag_run_id=first.id, run_id=first.run_id))
+    found = {record.query: record.figures for record in records(session, {DAG})}
+    assert found.keys() == {"q0", "q1"}
+    assert found["q1"] is not None
+    assert found["q1"].query == "q1"
