@@ -325,7 +325,7 @@ def test_a_partition_has_an_address_in_the_tab_state(visit: Open) -> None:
     tab = "/dags/statemaint__q0/plugin/statemaint-state"
     partition = f"{QUERY}/partitions/0/2"
     crumbs = (
-        '<main><p data-partition="0/2"><a class="query" '
+        '<main><p data-partition="0/2?query=q0"><a class="query" '
         f'href="{QUERY}?query=q0">q0</a></p><h1>op 0 / part 2</h1></main>'
         '<script src="/statemaint/static/pages.js"></script>'
     )
@@ -334,9 +334,22 @@ def test_a_partition_has_an_address_in_the_tab_state(visit: Open) -> None:
     frame = page.frame_locator("iframe")
     frame.get_by_role("link", name="op 0 / part 2", exact=True).click()
     expect(frame.get_by_role("heading", name="op 0 / part 2")).to_be_visible()
-    expect(page).to_have_url(f"{HOST}{tab}#partition=0/2")
+    expect(page).to_have_url(f"{HOST}{tab}#partition=0/2?query=q0")
     page.reload()
     expect(frame.get_by_role("heading", name="op 0 / part 2")).to_be_visible()
     frame.get_by_role("link", name="q0").click()
     expect(frame.get_by_role("heading", name="q0", level=1)).to_be_visible()
     expect(page).to_have_url(HOST + tab)
+
+
+def test_the_address_of_a_partition_is_of_its_query_in_a_dag_of_several(visit: Open) -> None:
+    tab = "/dags/statemaint__q0/plugin/statemaint-state"
+    partition, head = f"{QUERY}/partitions/0/2", "<h1>op 0 / part 2 of {}</h1>"
+    pages = {
+        tab: f'<iframe title="State" src="{QUERY}"></iframe>',
+        QUERY: many.query_page(3),
+        **{f"{partition}?query={name}": head.format(name) for name in ("q0", "q1")},
+    }
+    page, _ = visit(f"{tab}#partition=0/2?query=q1", pages=pages)
+    frame = page.frame_locator("iframe")
+    expect(frame.get_by_role("heading", name="op 0 / part 2")).to_have_text("op 0 / part 2 of q1")

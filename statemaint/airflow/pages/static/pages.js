@@ -78,11 +78,11 @@ function partitionAddress() {
     remember(`partition=${here.dataset.partition}`);
     document.querySelector("a.query").addEventListener("click", () => remember(""));
   } else if (query) {
-    const found = /^partition=(\d+\/\d+)$/.exec(outerHash());
+    const found = /^partition=(\d+\/\d+)(\?query=[^&]*)?$/.exec(outerHash());
     const [opened] = performance.getEntriesByType("navigation");
     if (!found) return;
     if (opened && opened.type === "back_forward") remember("");
-    else location.replace(query.dataset.partitions + found[1] + query.dataset.suffix);
+    else location.replace(query.dataset.partitions + found[1] + (found[2] || query.dataset.suffix));
   }
 }
 
