@@ -299,6 +299,15 @@ def test_an_idle_page_is_checked_once_a_minute(visit: Open) -> None:
     assert server.checks == 2
 
 
+def test_a_server_that_is_away_for_a_moment_does_not_end_the_checks(visit: Open) -> None:
+    page, _ = visit()
+    expect(page.locator("#shown")).to_contain_text("match")
+    page.route("**/activity", lambda route: route.fulfill(status=503))
+    for _ in range(2):
+        with page.expect_response("**/activity", timeout=5_000):
+            page.clock.run_for(61_000)
+
+
 QUERY = "/statemaint/dags/statemaint__q0"
 
 

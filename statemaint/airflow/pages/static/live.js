@@ -62,7 +62,8 @@
     let wait = LATER;
     try {
       const answer = await fetch(place.dataset.activity, { credentials: "same-origin" });
-      if (!answer.ok) return; // logged out
+      if (answer.status === 401 || answer.status === 403) return; // logged out
+      if (!answer.ok) throw new Error(answer.statusText);
       const runs = await answer.json(), now = new Map(runs.map((run) => [key(run), run]));
       const ended = [...before.values()].filter((run) => !now.has(key(run)));
       before = now;
