@@ -326,6 +326,22 @@ def test_the_page_of_a_query_loads_its_figures_once_at_the_end_of_a_run(visit: O
     assert server.loads == 2
 
 
+def test_a_hidden_tab_asks_nothing_of_the_run_that_it_has_started(visit: Open) -> None:
+    page, _ = visit(QUERY, pages={QUERY: many.query_page(3)})
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.get_by_role("button", name="Verify").click()
+    expect(page.locator("#done")).to_contain_text("Verify: running")
+    page.evaluate("Object.defineProperty(document, 'hidden', { value: true, writable: true })")
+    before = len(asked)
+    page.clock.run_for(30_000)
+    page.wait_for_timeout(500)
+    assert asked[before:] == []
+    page.evaluate("document.hidden = false")
+    with page.expect_response("**/dagRuns/manual__1", timeout=5_000):
+        page.clock.run_for(4_000)
+
+
 # -- the tab State
 
 

@@ -251,7 +251,7 @@ async function watch(path, label, dag, id) {
       return;
     }
     tell(`${label}: ${state} ...`, page); // how far it is: live.js
-    await new Promise((resolve) => { setTimeout(resolve, 2000); });
+    do await new Promise((resolve) => { setTimeout(resolve, 2000); }); while (document.hidden);
   }
 }
 
