@@ -115,7 +115,7 @@ def start_spark(
     program = find_spec(f"{_MODULE}.__main__")
     try:
         hook.submit(settings.spark.application or (program and program.origin) or _MODULE)
-    except AirflowException as error:
+    except (AirflowException, OSError) as error:
         return f"spark-submit: {error}"
     return None
 
@@ -184,4 +184,7 @@ def _hook(spark: SparkSettings, arguments: Sequence[str], name: str) -> Any:
     }
     if twice := sorted(set(ours) & set(spark.submit)):
         raise ConfigError(f"spark.submit: {', '.join(twice)} cannot be set there")
-    return SparkSubmitHook(**{**spark.submit, **ours})
+    try:
+        return SparkSubmitHook(**{**spark.submit, **ours})
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ConfigError(f"spark.submit: {error}") from None

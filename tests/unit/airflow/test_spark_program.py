@@ -148,6 +148,31 @@ def test_a_submission_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> No
     assert start_spark(where, [], on_kill=keep) == "spark-submit: Error code is: 1."
 
 
+def test_a_spark_submit_that_is_not_installed_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Absent(Hook):
+        def submit(self, application: str) -> None:
+            raise FileNotFoundError(2, "No such file or directory", application)
+
+    installed(monkeypatch, Absent)
+    found = start_spark(settings(connection="cluster"), [], on_kill=keep)
+    assert str(found).startswith("spark-submit: [Errno 2] No such file or directory")
+
+
+def test_arguments_that_the_hook_does_not_take_are_a_mistake_of_the_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Strict(Hook):
+        def __init__(
+            self, *, conn_id: str, conf: object, application_args: object, name: str
+        ) -> None:
+            """Takes no other."""
+
+    installed(monkeypatch, Strict)
+    where = settings(connection="cluster", submit={"num_executor": 4})
+    with pytest.raises(ConfigError, match=r"spark\.submit: .*'num_executor'"):
+        start_spark(where, [], on_kill=keep)
+
+
 def test_what_is_ours_cannot_be_given_to_the_hook(monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, Hook)
     where = settings(connection="cluster", submit={"application_args": ["x"], "conn_id": "y"})
