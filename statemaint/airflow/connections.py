@@ -7,7 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Connection
-from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowRuntimeError,
+    AirflowSecretsBackendAccessDenied,
+)
 
 from statemaint.errors import ConfigError
 from statemaint.queries.checks import BUCKETS
@@ -75,7 +79,7 @@ def stored_connection(name: str) -> Connection | None:
     """Returns a connection; `None` if it is not defined, or not for this task."""
     try:
         stored: Connection = Connection.get(name)
-    except (AirflowException, AirflowRuntimeError):
+    except (AirflowException, AirflowRuntimeError, AirflowSecretsBackendAccessDenied):
         return None
     return stored
 
