@@ -395,8 +395,12 @@ def results_of(planned: Any, reports: Iterable[Any]) -> TaskResults:
 
 def _last_costs(query: str = "") -> dict[str, float]:
     """Returns the cost of each partition in the last run that had work."""
-    ti, report = get_current_context()["ti"], _sibling("report")
-    costs = ti.xcom_pull(task_ids=report, key=_key(COSTS, query), include_prior_dates=True)
+    costs = get_current_context()["ti"].xcom_pull(
+        task_ids=_sibling("report"),
+        key=_key(COSTS, query),
+        include_prior_dates=True,
+        map_indexes=-1,  # without it, Airflow returns those of all runs
+    )
     return costs if isinstance(costs, dict) else {}
 
 
