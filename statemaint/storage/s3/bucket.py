@@ -119,7 +119,7 @@ class Bucket:
     def _extras(self, operation: str) -> dict[str, str]:
         options = self.options
         extras = {}
-        if options.requester_pays and operation != "head_bucket":
+        if options.requester_pays and "bucket" not in operation:  # they know no payer
             extras["RequestPayer"] = "requester"
         if options.sse and operation in _WRITES:
             extras["ServerSideEncryption"] = options.sse

@@ -261,6 +261,12 @@ def test_what_a_snapshot_costs_more(place: Place) -> None:
     assert {verb: n for verb, n in added.items() if n} == {"put": 2, "head": 1, "acl": 1, "tags": 1}
 
 
+def test_a_file_like_another_is_written_where_the_requester_pays(place: Place) -> None:
+    storage = place.storage(requester_pays=True)
+    storage.write(DELTA, [b"x"])
+    assert storage.write(SNAPSHOT, [b"y"], like=DELTA).size == 1
+
+
 CHANGES = ("state/0/0/1.delta", "state/0/1/1.delta", "state/0/2/1.delta")
 
 
