@@ -74,7 +74,8 @@ class S3Storage(Storage):
         within = self._bucket.key(_below(prefix))
         for page in self._pages(prefix, Delimiter="/"):
             for item in page.get("CommonPrefixes", []):
-                yield item["Prefix"].removeprefix(within).rstrip("/")
+                if name := item["Prefix"].removeprefix(within).rstrip("/"):
+                    yield name  # of a key with `//`, there is none
 
     def _pages(self, directory: str, **params: str) -> Iterator[dict[str, Any]]:
         where, prefix = _below(directory) or self.root, self._bucket.key(_below(directory))

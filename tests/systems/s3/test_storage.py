@@ -2,12 +2,13 @@
 
 import threading
 from collections.abc import Iterable, Iterator
+from functools import partial
 from io import SEEK_END
 
 import pytest
 
 from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError
-from statemaint.storage import Storage
+from statemaint.storage import S3Storage, Storage, checkpoints_below
 from tests.support.checkpoints import paths
 from tests.support.s3 import Moto, Place
 from tests.support.storage_contract import StorageContract
@@ -83,6 +84,15 @@ def test_a_marker_of_a_folder_is_no_file(place: Place) -> None:
         place.client.put_object(Bucket=bucket, Key=key)
     assert paths(storage) == ["a/1"]
     assert paths(storage, "empty") == []
+
+
+def test_a_key_with_two_slashes_has_no_folder(place: Place) -> None:
+    bucket = place.bucket()
+    for key in ("lake//export/1", "lake/hourly/commits/0"):
+        place.client.put_object(Bucket=bucket, Key=key, Body=b"x")
+    opened = partial(S3Storage, options=place.options())
+    found = checkpoints_below(f"s3://{bucket}/lake", opened=opened)
+    assert found == [f"s3://{bucket}/lake/hourly"]
 
 
 def test_2500_files_are_listed_in_three_requests(moto_place: Moto) -> None:
