@@ -126,6 +126,17 @@ def test_after_a_failure_boto3_makes_all_reads_for_a_while(
     assert reads(proxy)[-1] is False
 
 
+def test_a_small_file_is_read_without_boto3_after_a_large_one(
+    broken: Place, proxy: FaultProxy
+) -> None:
+    storage = learned(broken, part_size=5 * MIB)
+    storage.write("large", [bytes(6 * MIB)])
+    assert storage.read("large") == bytes(6 * MIB)  # boto3 reads its last part, if it is the same
+    assert storage.read("b") == b"bbb"
+    assert reads(proxy)[-1] is False
+    assert storage._bucket.shared._paused_until < 0
+
+
 def test_credentials_that_cannot_be_renewed_are_left_to_boto3(
     broken: Place, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
