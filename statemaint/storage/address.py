@@ -52,15 +52,18 @@ Opener = Callable[[str], Storage]
 
 
 def has_secret(address: str) -> bool:
+    if "://" in address and _TOKEN.search(address):
+        return True
     try:
         parts = urlsplit(address)
+        cut = parts.port is None and parts.netloc.endswith(":")
     except ValueError:
+        cut = True
+    if cut:  # the host ends at the first slash, which may be one of a secret key
         return "@" in address
-    scheme = parts.scheme.rpartition("+")[2]
     user, separator, _ = parts.netloc.rpartition("@")
-    named = scheme in _NAMED and ":" not in user
-    token = "://" in address and _TOKEN.search(address)
-    return (bool(separator) and not named) or bool(token)
+    named = parts.scheme.rpartition("+")[2] in _NAMED and ":" not in user
+    return bool(separator) and not named
 
 
 @dataclass(frozen=True, slots=True)

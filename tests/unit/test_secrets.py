@@ -16,11 +16,14 @@ SECRET = secret("in-an-address")
 ADDRESSES = {
     "s3": f"s3://AKIAKEY:{SECRET}@bucket/ck",
     "s3a": f"s3a://{SECRET}@bucket/ck",
+    "s3a, with a slash": f"s3a://AKIAKEY:abc/{SECRET}@bucket/ck",
+    "s3, with a slash first": f"s3://AKIAKEY:/{SECRET}@bucket/ck",
     "hdfs": f"hdfs://user:{SECRET}@namenode:8020/ck",
     "hadoop+ftp": f"hadoop+ftp://user:{SECRET}@host/ck",
     "abfss": f"abfss://container@account.dfs.core.windows.net/ck?sv=1&sig={SECRET}",
     "wasbs": f"wasbs://container:{SECRET}@account/ck",
     "webhdfs": f"webhdfs://host/ck?delegation={SECRET}",
+    "webhdfs, with a wrong port": f"webhdfs://host:x/ck?delegation={SECRET}",
 }
 
 
@@ -38,6 +41,8 @@ def test_an_address_with_a_secret_is_refused_without_showing_it(address: str) ->
         "s3://bucket/a@b?sig",
         "abfss://container@account.dfs.core.windows.net/ck",
         "hdfs://etl@namenode:8020/ck",
+        "hdfs://namenode:8020/a@b",
+        "hdfs://[fd00::1]/a@b",
         "/data/a@b:c/ck?token=1",
         "file:///data/ck",
     ],
