@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from statemaint.errors import ConfigError, StorageError, UnsupportedError
 from statemaint.storage.base import Storage
@@ -164,13 +164,11 @@ def open_storage(uri: str, *, s3: S3Options | None = None) -> Storage:
     """
     if not uri.strip():
         raise ConfigError("the checkpoint's address is empty")
-    if has_secret(uri):
-        raise ConfigError(f"the address has a secret in it, which would be shown; {_SECRETS}")
+    parts = _parts_of(uri)
     if uri.partition("://")[0] in SCHEMES:
         from statemaint.storage.s3.storage import S3Storage  # noqa: PLC0415 -- when it is used
 
         return S3Storage(uri, s3 or options_from(os.environ))
-    parts = urlsplit(uri)
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost"):
             raise ConfigError(f"{uri}: a file: address names no host; write file:///path")
@@ -182,6 +180,15 @@ def open_storage(uri: str, *, s3: S3Options | None = None) -> Storage:
     if parts.scheme and "://" in uri:
         raise UnsupportedError(uri, f"storage {parts.scheme!r}", _SUPPORTED)
     return LocalStorage(Path(uri).absolute())
+
+
+def _parts_of(uri: str) -> SplitResult:
+    if has_secret(uri):
+        raise ConfigError(f"the address has a secret in it, which would be shown; {_SECRETS}")
+    try:
+        return urlsplit(uri)
+    except ValueError as error:
+        raise ConfigError(f"{uri}: not a valid address: {error}") from error
 
 
 def _exclusive_on(environment: Mapping[str, str]) -> frozenset[str]:

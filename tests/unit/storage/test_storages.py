@@ -258,7 +258,7 @@ def test_a_relative_path_is_made_absolute() -> None:
     assert open_storage("ck").root == str(Path.cwd() / "ck")
 
 
-@pytest.mark.parametrize("uri", ["", "  ", "file://host/data"])
+@pytest.mark.parametrize("uri", ["", "  ", "file://host/data", "hdfs://[nn]:8020/ck"])
 def test_an_address_that_names_nothing_here_is_refused(uri: str) -> None:
     with pytest.raises(ConfigError):
         open_storage(uri)
