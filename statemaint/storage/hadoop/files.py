@@ -130,6 +130,7 @@ class HadoopFiles:
             conf.set("fs.AbstractFileSystem.file.impl", _FS + "local.RawLocalFs")
             given = self._make_path(uri)
             self._files = jvm.java(_FS + "FileSystem").newInstance(given.toUri(), conf)
+            jvm.close_after(self, self._files)  # Hadoop keeps it until then
             root = self._files.makeQualified(given).toString()
             self._names = _names_of(jvm, self._files, conf)
         self.root = path_part(root).rstrip("/")

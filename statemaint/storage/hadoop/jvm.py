@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 import threading
+import weakref
+from collections import deque
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
@@ -49,6 +51,7 @@ class Jvm:
         self.errors: tuple[type[Exception], ...] = (Py4JError, PySparkException, OSError)
         self._gateway = gateway
         self._classes: dict[str, Any] = {}
+        self._unused: deque[Any] = deque()
         self._owner = os.getpid()
 
     def java(self, name: str) -> Any:
@@ -65,6 +68,14 @@ class Jvm:
         for index, item in enumerate(items):
             array[index] = item
         return array
+
+    def close_after(self, owner: object, resource: Any) -> None:
+        """Closes a Java object once its Python owner is gone, at the next call of this method."""
+        # Not when the owner goes, which may be in the middle of a request to Java.
+        weakref.finalize(owner, self._unused.append, resource)
+        while self._unused:
+            with suppress(IndexError, *self.errors):  # another thread's; or Java has ended
+                self._unused.popleft().close()
 
     def configuration(self) -> Any:
         context = _spark_context("_active_spark_context")

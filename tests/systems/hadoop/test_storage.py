@@ -181,6 +181,16 @@ def test_is_exclusive(storage: HadoopStorage) -> None:
     assert storage.exclusive
 
 
+def test_a_file_system_is_closed_after_its_storage(folder: str, jvm: Jvm, path: Any) -> None:
+    storage = HadoopStorage(folder, jvm=jvm)
+    files = storage._files._files
+    assert files.getFileStatus(path).isDirectory()
+    del storage
+    assert HadoopStorage(folder, jvm=jvm)._files.exists("")
+    with pytest.raises(jvm.errors, match="Filesystem closed"):
+        files.getFileStatus(path)
+
+
 def test_never_makes_the_root(folder: str, jvm: Jvm) -> None:
     typo = HadoopStorage(f"{folder}/typo", jvm=jvm)
     with pytest.raises(NotFoundError, match="typo: no such directory"):
