@@ -31,6 +31,13 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Half:
+    """Answers by itself, as Amazon refuses, and breaks the connection within the body."""
+
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
 class Cut:
     """Passes the answer on, but breaks the connection after so many bytes of its body."""
 
@@ -49,7 +56,7 @@ class Then:
     do: Callable[[], object]
 
 
-Fault = Answer | Cut | Lost | Then
+Fault = Answer | Half | Cut | Lost | Then
 
 
 def error(code: str, message: str = "") -> bytes:
@@ -151,6 +158,13 @@ class _Handler(BaseHTTPRequestHandler):
         fault = self.server.proxy.meet(Seen(self.command, self.path, dict(self.headers)))
         if isinstance(fault, Answer):
             self._reply(fault.status, [("Content-Type", "application/xml")], fault.body, None)
+            return
+        if isinstance(fault, Half):
+            self.send_response(fault.status)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            self.wfile.write(b"20\r\n<Error>")
+            self._break()
             return
         if isinstance(fault, Then):
             fault.do()

@@ -54,7 +54,7 @@ OPERATIONS = {
 OTHERS = ("post", _PUT)
 _NO_CREDENTIALS = "no credentials were found by boto3: no variables, no profile, no role"
 _NOT_FETCHED = "the credentials could not be fetched"
-# By the names of botocore's errors.
+# By the names of botocore's errors, and of urllib3's.
 _UNREACHED = {
     "NoCredentialsError": _NO_CREDENTIALS,
     "PartialCredentialsError": _NO_CREDENTIALS,
@@ -68,6 +68,7 @@ _UNREACHED = {
     "ConnectTimeoutError": "the S3 endpoint cannot be reached",
     "ReadTimeoutError": "the S3 endpoint did not answer in time",
     "HTTPClientError": "the connection to the S3 endpoint broke",
+    "HTTPError": "the connection to the S3 endpoint broke",
 }
 
 
@@ -97,12 +98,13 @@ def translated(path: str, place: str = "") -> Iterator[None]:
     """Turns boto3's exceptions into an `S3Error` about a path, or a certain `NotFoundError`."""
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.parsers import ResponseParserError
+    from urllib3.exceptions import HTTPError
 
     try:
         yield
     except ClientError as error:
         raise _refusal(error, path, place) from error
-    except BotoCoreError as error:
+    except (BotoCoreError, HTTPError) as error:  # the latter while a refusal is received
         # The words are those of the error's kind: its own may quote an address with a password.
         kinds = (kind.__name__ for kind in type(error).__mro__)
         words = next(filter(None, map(_UNREACHED.get, kinds)), "the request failed")

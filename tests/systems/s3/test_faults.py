@@ -19,7 +19,7 @@ from statemaint.storage import S3Options, S3Storage, open_storage
 from statemaint.storage.s3.client import ServerClock
 from statemaint.storage.s3.options import options_from
 from tests.support.checkpoints import paths
-from tests.support.fault_proxy import Answer, Cut, FaultProxy, Lost, Seen, Then, about, error
+from tests.support.fault_proxy import Answer, Cut, FaultProxy, Half, Lost, Seen, Then, about, error
 from tests.support.s3 import Place
 
 MIB = 1024 * 1024
@@ -340,6 +340,13 @@ def test_a_server_that_fails_is_waited_for_by_botocore_and_then_named(
     assert storage.requests["head"] == before
     proxy.fail("GET", Answer(status, error(code)), times=MANY)
     with pytest.raises(StorageError, match=rf"^a: the server failed or is too busy \({code}\)"):
+        storage.read("a")
+
+
+def test_a_refusal_that_breaks_off_is_an_error(broken: Place, proxy: FaultProxy) -> None:
+    storage = broken.storage()
+    proxy.fail("GET", Half(503))
+    with pytest.raises(StorageError, match=r"^a: the connection to the S3 endpoint broke"):
         storage.read("a")
 
 
