@@ -165,7 +165,7 @@ def open_storage(uri: str, *, s3: S3Options | None = None) -> Storage:
     if not uri.strip():
         raise ConfigError("the checkpoint's address is empty")
     parts = _parts_of(uri)
-    if uri.partition("://")[0] in SCHEMES:
+    if parts.scheme in SCHEMES:
         from statemaint.storage.s3.storage import S3Storage  # noqa: PLC0415 -- when it is used
 
         return S3Storage(uri, s3 or options_from(os.environ))

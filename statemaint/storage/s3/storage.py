@@ -175,6 +175,6 @@ def _below(directory: str) -> str:
 
 def _not_an_address(address: str) -> str:
     scheme = address.partition(":")[0]
-    if "@" in address.partition("://")[2].partition("/")[0]:  # never shown: it may be a secret
+    if "@" in address:  # never shown: it may be a secret
         return f"{scheme}: credentials do not belong in an address; boto3 finds them elsewhere"
     return f"{address}: not an address of S3; write s3://bucket/path"

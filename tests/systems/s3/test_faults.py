@@ -448,15 +448,18 @@ def test_an_address_opens_with_the_environment(
     assert (storage.root, storage.read("x")) == (f"{scheme}://{bucket}/a b#c?d", b"1")
 
 
-@pytest.mark.parametrize("address", ["s3://", "s3:///a", "s3://b%20c/a", "s3://b c/d"])
+@pytest.mark.parametrize(
+    "address", ["s3://", "s3:///a", "s3:/b/a", "s3a:b/a", "S3://b/a", "s3://b%20c/a", "s3://b c/d"]
+)
 def test_an_address_without_a_bucket_is_refused(address: str) -> None:
     with pytest.raises(ConfigError, match="not an address of S3"):
         open_storage(address)
 
 
-def test_an_address_with_credentials_is_refused_and_not_repeated() -> None:
+@pytest.mark.parametrize("scheme", ["s3n://", "s3a:/"])
+def test_an_address_with_credentials_is_refused_and_not_repeated(scheme: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        open_storage("s3n://AKIAKEY:topsecret@bucket/ck")
+        open_storage(f"{scheme}AKIAKEY:topsecret@bucket/ck")
     assert "topsecret" not in str(caught.value)
     assert "AKIAKEY" not in repr(caught.value)
 
