@@ -208,7 +208,8 @@ def checkpoints_below(
     inside a checkpoint is listed.
     """
     checkpoints: list[str] = []
-    level, seen = [uri.rstrip("/") or "/"], 0
+    top = uri.rstrip("/")
+    level, seen = [uri if top[-1:] in ("", ":") else top], 0  # `/` and `hdfs:///` stay
     for _ in range(_DEPTH + 1):
         deeper: list[str] = []
         for folder in level:
@@ -219,7 +220,8 @@ def checkpoints_below(
             if not names.isdisjoint(marks):
                 checkpoints.append(folder)
             else:
-                deeper += [f"{folder}/{name}" for name in sorted(names) if name[0] not in "._"]
+                within = folder.removesuffix("/")
+                deeper += [f"{within}/{name}" for name in sorted(names) if name[0] not in "._"]
         level = deeper
     return sorted(checkpoints)
 

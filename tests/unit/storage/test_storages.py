@@ -25,6 +25,7 @@ from statemaint.storage import (
     ReadOnly,
     Storage,
     Without,
+    checkpoints_below,
     open_storage,
 )
 from tests.support.checkpoints import write_checkpoint
@@ -278,3 +279,11 @@ def test_what_hadoop_reaches_is_asked_for_at_the_first_request(uri: str) -> None
 def test_a_storage_of_a_later_version_is_named(uri: str) -> None:
     with pytest.raises(UnsupportedError, match=f"{uri}: storage '{uri.partition(':')[0]}'"):
         open_storage(uri)
+
+
+@pytest.mark.parametrize("root", ["/", "file:///", "hdfs:///", "hdfs://nn", "s3://lake"])
+def test_checkpoints_are_found_below_a_root(root: str) -> None:
+    below = f"{root.removesuffix('/')}/hourly"
+    opened = {root: {"hourly/commits/0": b""}, below: {"commits/0": b""}}
+    found = checkpoints_below(root, opened=lambda address: MemoryStorage(opened[address]))
+    assert found == [below]
