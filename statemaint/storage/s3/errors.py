@@ -140,7 +140,7 @@ def _words(error: "ClientError", code: str, status: int) -> str:
         return NO_BUCKET
     if code in _CREDENTIALS:
         return f"the credentials were refused ({code})"
-    if code == "AccessDenied" or status == HTTPStatus.FORBIDDEN:
+    if code in ("AccessDenied", "403"):
         _, action = OPERATIONS.get(operation, OTHERS)
         # The answer to a HEAD has no body, so only the status is known.
         why = "," if code == "AccessDenied" else f" ({code}): the credentials are wrong, or"

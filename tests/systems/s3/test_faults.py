@@ -343,6 +343,16 @@ def test_a_server_that_fails_is_waited_for_by_botocore_and_then_named(
         storage.read("a")
 
 
+def test_a_refusal_for_another_reason_than_rights_is_quoted(
+    broken: Place, proxy: FaultProxy
+) -> None:
+    storage = broken.storage()
+    proxy.fail("GET", Answer(403, error("InvalidObjectState", "The object is archived")))
+    why = r"^a: GetObject failed: InvalidObjectState: The object is archived; bucket "
+    with pytest.raises(StorageError, match=why):
+        storage.read("a")
+
+
 def test_a_refusal_that_breaks_off_is_an_error(broken: Place, proxy: FaultProxy) -> None:
     storage = broken.storage()
     proxy.fail("GET", Half(503))
