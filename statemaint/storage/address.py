@@ -176,7 +176,9 @@ def open_storage(uri: str, *, s3: S3Options | None = None) -> Storage:
     if parts.scheme in _HADOOP or parts.scheme.startswith(FORCED):
         from statemaint.storage.hadoop.storage import HadoopStorage  # noqa: PLC0415 -- as above
 
-        return HadoopStorage(uri, exclusive_on=_exclusive_on(os.environ))
+        # Hadoop reads `hdfs:/path` as `hdfs:///path`; a place is read from the latter only.
+        whole = re.sub(r"^([^:/]+):/(?!/)", r"\1:///", uri)
+        return HadoopStorage(whole, exclusive_on=_exclusive_on(os.environ))
     if parts.scheme and "://" in uri:
         raise UnsupportedError(uri, f"storage {parts.scheme!r}", _SUPPORTED)
     return LocalStorage(Path(uri).absolute())

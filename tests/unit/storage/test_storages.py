@@ -275,6 +275,11 @@ def test_what_hadoop_reaches_is_asked_for_at_the_first_request(uri: str) -> None
     assert (storage.root, storage.requests) == (uri, {})
 
 
+@pytest.mark.parametrize("root", ["hdfs:///ck", "hadoop+o3fs:///ck"])
+def test_an_address_of_hadoop_without_a_host_is_made_whole(root: str) -> None:
+    assert open_storage(root.replace(":///", ":/")).root == open_storage(root).root == root
+
+
 @pytest.mark.parametrize("uri", ["nosuch://nn/ck", "ftp://host/ck"])
 def test_a_storage_of_a_later_version_is_named(uri: str) -> None:
     with pytest.raises(UnsupportedError, match=f"{uri}: storage '{uri.partition(':')[0]}'"):
