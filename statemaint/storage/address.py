@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from statemaint.errors import ConfigError, StorageError, UnsupportedError
 from statemaint.storage.base import Storage
@@ -222,10 +222,15 @@ def checkpoints_below(
             if not names.isdisjoint(marks):
                 checkpoints.append(folder)
             else:
-                within = folder.removesuffix("/")
-                deeper += [f"{within}/{name}" for name in sorted(names) if name[0] not in "._"]
+                deeper += [_below(folder, name) for name in sorted(names) if name[0] not in "._"]
         level = deeper
     return sorted(checkpoints)
+
+
+def _below(folder: str, name: str) -> str:
+    if folder[:5].lower() == "file:":  # see `local_path`
+        name = re.sub("[%#?]", lambda match: quote(match[0]), name)
+    return f"{folder.removesuffix('/')}/{name}"
 
 
 def folders_in(uri: str, *, opened: Opener = open_storage) -> frozenset[str]:

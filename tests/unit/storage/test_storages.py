@@ -292,3 +292,11 @@ def test_checkpoints_are_found_below_a_root(root: str) -> None:
     opened = {root: {"hourly/commits/0": b""}, below: {"commits/0": b""}}
     found = checkpoints_below(root, opened=lambda address: MemoryStorage(opened[address]))
     assert found == [below]
+
+
+@pytest.mark.parametrize("scheme", ["", "file:", "FILE://"])
+@pytest.mark.parametrize("name", ["a b", "a#1", "a?b", "a%20b"])
+def test_a_checkpoint_is_found_whatever_its_name(tmp_path: Path, scheme: str, name: str) -> None:
+    (tmp_path / name / "commits").mkdir(parents=True)
+    (found,) = checkpoints_below(f"{scheme}{tmp_path}")
+    assert open_storage(found).root == str(tmp_path / name)
