@@ -7,6 +7,7 @@ this process, however that ends. Each of Java's failures is reported as one clea
 
 import atexit
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -180,6 +181,7 @@ def _why(log: BinaryIO) -> str:
 # -- failures
 
 _ABSENT = frozenset({"FileNotFoundException", "NoSuchFileException", "PathNotFoundException"})
+_UNOPENED = re.compile(r"/.* \((?!No such file or directory|Is a directory)([A-Z].*)\)")
 _TAKEN = frozenset({"FileAlreadyExistsException", "PathExistsException"})
 NO_CLASS = frozenset({"ClassNotFoundException", "UnsupportedFileSystemException"})
 _DENIED = "no rights"
@@ -305,9 +307,17 @@ def _causes(error: Exception) -> list[tuple[str, str]]:
     with suppress(Exception):  # Java died since: its report is still true
         java = _java(error)
         while java is not None and len(causes) < _MOST_CAUSES:
-            causes.append((_name(java), _first_line(java.getMessage())))
+            causes.append(_cause(java))
             java = java.getCause()
     return causes
+
+
+def _cause(java: Any) -> tuple[str, str]:
+    name, message = _name(java), _first_line(java.getMessage())
+    # Of a local disk, Java reports every file that it cannot open as not found.
+    if name in _ABSENT and (refusal := _UNOPENED.fullmatch(message)):
+        name = "AccessDeniedException" if refusal[1] == "Permission denied" else "IOException"
+    return name, message
 
 
 def _java(error: BaseException) -> Any:

@@ -81,3 +81,34 @@ def test_a_read_while_the_namenode_starts_is_not_said_to_be_a_write() -> None:
     assert "writes" not in read
     write = in_safe_mode("Cannot create file /ck/a/1. Name node is in safe mode.")
     assert write.startswith("a/1: the NameNode is in safe mode and takes no writes: Cannot create")
+
+
+@pytest.mark.parametrize(
+    ("refusal", "words"),
+    [
+        ("/data/a/1 (Permission denied)", r"^a/1: no rights: /data/a/1 \(Permission denied\)$"),
+        ("/data/a/1 (Too many open files)", r"^a/1: IOException: /data/a/1 \(Too many open files"),
+    ],
+)
+def test_a_file_of_a_local_disk_that_is_not_opened_is_not_missing(refusal: str, words: str) -> None:
+    error = Py4JError("An error occurred while calling o1.open.")
+    error.java_exception = Java("java.io.FileNotFoundException", refusal)
+    with pytest.raises(StorageError, match=words) as found, translated(cast("Jvm", Alive()), "a/1"):
+        throw(error)
+    assert not isinstance(found.value, NotFoundError)
+    assert found.value.lasting == ("no rights" in words)
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        "/data/a/1 (No such file or directory)",
+        "/data/a/1 (Is a directory)",
+        "File does not exist: /data/a (Old)",
+    ],
+)
+def test_a_missing_file_is(missing: str) -> None:
+    error = Py4JError("An error occurred while calling o1.open.")
+    error.java_exception = Java("java.io.FileNotFoundException", missing)
+    with pytest.raises(NotFoundError), translated(cast("Jvm", Alive()), "a/1"):
+        throw(error)
