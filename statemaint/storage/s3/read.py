@@ -151,13 +151,14 @@ def _span(content_range: str) -> tuple[int, int, int] | None:
 
 def _drain(stream: Any, content: bytearray, wanted: int) -> Exception | None:
     from botocore.exceptions import BotoCoreError
+    from urllib3.exceptions import HTTPError
 
     try:
         while piece := stream.read(min(_PIECE, max(1, wanted - len(content)))):
             content += piece
             if len(content) >= wanted:
                 break
-    except BotoCoreError as error:
+    except (BotoCoreError, HTTPError) as error:  # the latter of TLS
         return error
     finally:
         stream.close()

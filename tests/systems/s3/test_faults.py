@@ -4,9 +4,11 @@ import os
 import socket
 import subprocess
 import sys
+from io import BytesIO
 from pathlib import Path
 
 import pytest
+from urllib3.exceptions import SSLError
 
 from statemaint.errors import (
     AlreadyExistsError,
@@ -18,6 +20,7 @@ from statemaint.errors import (
 from statemaint.storage import S3Options, S3Storage, open_storage
 from statemaint.storage.s3.client import ServerClock
 from statemaint.storage.s3.options import options_from
+from statemaint.storage.s3.read import _Object
 from tests.support.checkpoints import paths
 from tests.support.fault_proxy import Answer, Cut, FaultProxy, Half, Lost, Seen, Then, about, error
 from tests.support.s3 import Place
@@ -51,6 +54,21 @@ def test_a_read_whose_connection_breaks_without_end_is_an_error(
     proxy.fail("GET", Cut(after=0), times=MANY)
     with pytest.raises(StorageError, match=r"^a: the connection broke 5 times$"):
         storage.read("a")
+
+
+class Garbled(BytesIO):
+    """A body whose encryption is damaged on the way."""
+
+    def read(self, _size: int | None = -1, /) -> bytes:
+        raise SSLError("bad record")
+
+
+def test_a_read_whose_encryption_is_damaged_goes_on(moto_place: Place) -> None:
+    storage = moto_place.storage()
+    tag = storage.write("a", [b"abc"]).tag
+    opened = _Object(storage._bucket, "a", 3, f'"{tag}"')
+    assert opened.fetch(0, 3, Garbled()) == b"abc"
+    assert storage.requests["get"] == 1
 
 
 def test_an_object_that_is_replaced_while_it_is_read_is_an_error(
