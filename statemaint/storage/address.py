@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from urllib.parse import SplitResult, quote, unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from statemaint.errors import ConfigError, StorageError, UnsupportedError
 from statemaint.storage.base import Storage
@@ -126,11 +126,10 @@ def overlaps(addresses: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def local_path(address: str) -> str:
-    """Returns the path on local disk that an address names, as `open_storage` reads it."""
+    """Returns the path on local disk that an address names."""
+    # As in Spark, a `?` and a `#` are part of it.
     path = re.sub(r"^file:(//[^/]*)?", "", address.removeprefix(FORCED), flags=re.IGNORECASE)
-    if path == address or address.startswith(FORCED):
-        return path
-    return unquote(re.split("[?#]", path, maxsplit=1)[0])
+    return path if path == address or address.startswith(FORCED) else unquote(path)
 
 
 def _names(path: str) -> Iterable[str]:
@@ -172,7 +171,7 @@ def open_storage(uri: str, *, s3: S3Options | None = None) -> Storage:
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost"):
             raise ConfigError(f"{uri}: a file: address names no host; write file:///path")
-        return LocalStorage(Path(unquote(parts.path)).absolute())
+        return LocalStorage(Path(local_path(uri)).absolute())
     if parts.scheme in _HADOOP or parts.scheme.startswith(FORCED):
         from statemaint.storage.hadoop.storage import HadoopStorage  # noqa: PLC0415 -- as above
 
@@ -229,7 +228,7 @@ def checkpoints_below(
 
 def _below(folder: str, name: str) -> str:
     if folder[:5].lower() == "file:":  # see `local_path`
-        name = re.sub("[%#?]", lambda match: quote(match[0]), name)
+        name = name.replace("%", "%25")
     return f"{folder.removesuffix('/')}/{name}"
 
 

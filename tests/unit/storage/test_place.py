@@ -50,6 +50,8 @@ APART = [
     ("/data/x", "s3://data/x"),
     ("/data/a%20b", "/data/a b"),  # a path is taken as it is
     ("/data/a#1", "/data/a#2"),
+    ("file:/data/a#1", "file:/data/a#2"),
+    ("file:///data/a", "file:///data/a?b"),
     ("s3://lake/x", "s3://lakes/x"),
     ("s3://lake/x", "s3://lake/X"),
     ("s3://lake/x", "gs://lake/x"),

@@ -249,7 +249,13 @@ def test_what_is_hidden_is_not_compared() -> None:
 
 @pytest.mark.parametrize(
     ("uri", "root"),
-    [("/data/ck", "/data/ck"), ("file:/data/ck", "/data/ck"), ("file:///data/a%20b", "/data/a b")],
+    [
+        ("/data/ck", "/data/ck"),
+        ("file:/data/ck", "/data/ck"),
+        ("file:///data/a%20b", "/data/a b"),
+        ("file:/data/a#1", "/data/a#1"),
+        ("FILE:///data/a?b", "/data/a?b"),
+    ],
 )
 def test_an_address_names_a_folder(uri: str, root: str) -> None:
     assert open_storage(uri).root == root
