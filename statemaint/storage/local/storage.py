@@ -48,12 +48,14 @@ from statemaint.storage.local.directories import (
     links_below,
     real_path,
 )
+from statemaint.workers import nothing
 
 _Place = tuple[int, str]
 """A file: its open directory, and its name in it."""
 _Directory = AbstractContextManager[_Place]
 # Only its creator may use a new file until it has its final rights.
 _PRIVATE = 0o600
+_CHUNK = 1 << 20
 # The errors of link(2) on file systems without hard links.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 
@@ -154,13 +156,7 @@ class LocalStorage(Storage):
         settle = self._settling(path, like)
         with Translated(path), self._directory_of(path, serve=like is not None) as place:
             directory, name = place
-            temp = directory, f".{name}.{uuid.uuid4()}.tmp"
-            try:
-                _fill(*temp, chunks, settle)
-                _publish(temp, place, overwrite=overwrite)
-            finally:
-                with suppress(FileNotFoundError):
-                    os.unlink(temp[1], dir_fd=directory)
+            _put(place, chunks, settle, overwrite=overwrite)
             _sync(directory)
             return self._listed(path, os.stat(name, dir_fd=directory))
 
@@ -233,7 +229,12 @@ class LocalStorage(Storage):
             if like is not None:
                 self._serve(content, path, to, like)
             with Translated(to), self._directory_of(to, serve=like is not None) as final:
-                _publish(content, final, overwrite=False)
+                try:
+                    _publish(content, final, overwrite=False)
+                except OSError as error:
+                    if error.errno != errno.EXDEV:
+                        raise
+                    _copy(path, content, final)
                 _sync(final[0])
             with suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=directory)
@@ -310,13 +311,56 @@ def _delete_folder(name: str, directory: int) -> None:
         os.rmdir(name, dir_fd=directory)
 
 
-def _fill(directory: int, name: str, chunks: Chunks, settle: Callable[[int], None]) -> None:
+def _put(
+    place: _Place,
+    chunks: Chunks,
+    settle: Callable[[int], None],
+    *,
+    finish: Callable[[int], None] = nothing,
+    overwrite: bool = False,
+) -> None:
+    directory, name = place
+    temp = directory, f".{name}.{uuid.uuid4()}.tmp"
+    try:
+        _fill(*temp, chunks, settle, finish)
+        _publish(temp, place, overwrite=overwrite)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temp[1], dir_fd=directory)
+
+
+def _copy(path: str, content: _Place, final: _Place) -> None:
+    """Puts a file on another disk, or below another mount, with its rights and its time."""
+    with regular(content, path) as source, os.fdopen(os.dup(source), "rb") as stream:
+        before, access = os.fstat(source), read_access(source)
+        times = before.st_atime_ns, before.st_mtime_ns
+        _put(
+            final,
+            iter(partial(stream.read, _CHUNK), b""),
+            lambda handle: give(handle, access, exact=True),
+            finish=lambda handle: os.utime(handle, ns=times),
+        )
+        after = os.stat(content[1], dir_fd=content[0], follow_symlinks=False)
+        same = os.path.samestat(before, after) and before.st_mtime_ns == after.st_mtime_ns
+        if not (same and before.st_size == after.st_size):
+            os.unlink(final[1], dir_fd=final[0])
+            raise StorageError(path, "it was replaced while it was copied to another disk")
+
+
+def _fill(
+    directory: int,
+    name: str,
+    chunks: Chunks,
+    settle: Callable[[int], None],
+    finish: Callable[[int], None],
+) -> None:
     # Private until it is settled, whatever the umask and the directory set: the final file must
     # never have been open to more users.
     with open(name, "xb", opener=partial(os.open, mode=_PRIVATE, dir_fd=directory)) as stream:
         settle(stream.fileno())
         stream.writelines(chunks)
         stream.flush()
+        finish(stream.fileno())
         sync(stream.fileno())
 
 

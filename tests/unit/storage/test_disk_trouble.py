@@ -2,14 +2,15 @@
 
 import errno
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from statemaint.audit import verify
 from statemaint.errors import NotExclusiveError, StorageError
-from statemaint.maintain import maintain
+from statemaint.maintain import maintain, undo
 from statemaint.storage import LocalStorage, MemoryStorage
 from statemaint.storage.local import storage as local
 from tests.support.checkpoints import TIGHT, state, write_checkpoint
@@ -27,10 +28,8 @@ def test_trouble_is_told_and_the_next_run_goes_on(
     maintain(untroubled, TIGHT)
     fill = local._fill
 
-    def full(
-        directory: int, temp: str, chunks: Iterable[bytes], settle: Callable[[int], None]
-    ) -> None:
-        fill(directory, temp, chunks, settle)
+    def full(directory: int, temp: str, *rest: Any) -> None:
+        fill(directory, temp, *rest)
         if kind in temp:
             raise OSError(number, os.strerror(number))
 
@@ -93,3 +92,58 @@ def test_a_move_names_the_file_whose_directory_refuses_it(path: str, to: str, na
         storage = LocalStorage(root)
         with pytest.raises(StorageError, match=f"^{named}: Permission denied$"):
             as_user(lambda: storage.move(path, to), uid=MAINTAINER, gid=MAINTAINER)
+
+
+# -- a state/ that is mounted: a fake, since not every machine lets tests mount
+
+
+@pytest.fixture
+def mounted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the disk refuse a link from one folder to another, as from one mount to another."""
+    link = os.link
+
+    def across(src: str, dst: str, *, src_dir_fd: int, dst_dir_fd: int, **rest: Any) -> None:
+        if not os.path.samestat(os.fstat(src_dir_fd), os.fstat(dst_dir_fd)):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        link(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, **rest)
+
+    monkeypatch.setattr(os, "link", across)
+
+
+@pytest.mark.usefixtures("mounted")
+def test_files_move_to_the_trash_of_another_mount_and_back(tmp_path: Path) -> None:
+    storage = write_checkpoint(LocalStorage(tmp_path))
+    for file in (tmp_path / "state").rglob("*.delta"):
+        file.chmod(0o640)
+        os.utime(file, ns=(0, 1_700_000_000_123_456_789))
+    before = {each.path: each for each in storage.list("state")}
+    run = maintain(storage, TIGHT.override(trash_for=600.0)).run
+    gone = before.keys() - {each.path for each in storage.list("state")}
+    assert gone
+    trash = {each.path.partition(f"{run}/")[2]: each for each in storage.list("_statemaint/trash")}
+    for path in gone:
+        assert (trash[path].size, trash[path].access) == (before[path].size, before[path].access)
+        assert trash[path].modified == before[path].modified
+    assert not any(path.name.endswith(".tmp") for path in tmp_path.rglob("*"))
+    undo(storage, run)
+    found = {each.path: each for each in storage.list("state")}
+    assert {path: found.get(path) for path in before} == before
+
+
+@pytest.mark.usefixtures("mounted")
+def test_a_file_that_is_replaced_while_it_is_copied_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, fill = LocalStorage(tmp_path), local._fill
+    storage.write("state/1", [b"old"])
+
+    def replaced(*arguments: Any) -> None:
+        fill(*arguments)
+        (tmp_path / "new").write_bytes(b"new")
+        (tmp_path / "new").rename(tmp_path / "state/1")
+
+    monkeypatch.setattr(local, "_fill", replaced)
+    with pytest.raises(StorageError, match=r"^state/1: it was replaced while it was copied"):
+        storage.move("state/1", "trash/1")
+    assert storage.read("state/1") == b"new"
+    assert [*storage.list("trash")] == []
