@@ -176,8 +176,15 @@ class StoreExecutor:
     deleter: Deleter
 
     @classmethod
-    def of(cls, plan: StorePlan, source: Source, context: RunContext) -> "StoreExecutor":
-        record = StoreRecord.of(context, plan.store)
+    def of(
+        cls,
+        plan: StorePlan,
+        source: Source,
+        context: RunContext,
+        record: StoreRecord | None = None,
+    ) -> "StoreExecutor":
+        """Returns the executor of a plan; a `record` has what the run did in the store before."""
+        record = record or StoreRecord.of(context, plan.store)
         folds = StoreFolds(plan.store, replace(source, sums={}), context.engine)
         writer = SnapshotWriter(context, folds, record)
         return cls(plan, record, writer, Deleter(context, writer, record, plan.base))

@@ -11,7 +11,7 @@ from statemaint.errors import CodecError, StatemaintError, StorageError, Superse
 from statemaint.execute.fence import PinWatch
 from statemaint.execute.lease import leased
 from statemaint.execute.ledger import Ledger
-from statemaint.execute.store_record import RunContext
+from statemaint.execute.store_record import RunContext, StoreRecord
 from statemaint.execute.stores import StoreExecutor, need_of
 from statemaint.execute.trash import Trash, must_be_as_planned, recovery_notes, rolled_back
 from statemaint.fold import Source, engine_for
@@ -153,6 +153,8 @@ class Recovery:
     trash: Trash
     workers: Workers
     done: list[Done] = field(default_factory=list)
+    # Of each store: its next snapshot must not replace what is noted of those before.
+    _records: dict[StoreId, StoreRecord] = field(default_factory=dict)
 
     def carry_out(self) -> None:
         # All files are noted in the ledger and in the trash's manifest before the first is moved,
@@ -231,7 +233,9 @@ class Recovery:
             PinWatch(self.storage, None),  # it deletes nothing
             target=checkpoint.target,
         )
-        for outcome in StoreExecutor.of(alone, source, context).carry_out(verify=True):
+        record = self._records.setdefault(step.store, StoreRecord.of(context, alone.store))
+        executor = StoreExecutor.of(alone, source, context, record)
+        for outcome in executor.carry_out(verify=True):
             if isinstance(outcome, SnapshotWritten):
                 yield outcome
 

@@ -453,6 +453,21 @@ def test_one_of_other_bytes_may_be_right_although_the_file_is_whole(storage: Mem
     )
 
 
+def test_no_snapshot_of_a_repair_is_taken_for_one_of_an_executor(storage: MemoryStorage) -> None:
+    """Both hold the state of a log with a wrong change, to which only its checksum objects."""
+    paths = [snapshot(storage, version) for version in (17, 20)]
+    for path in paths:
+        spoil(storage, path)
+    right, wrong = storage.files["state/0/0/12.delta"], storage.files["state/0/0/11.delta"]
+    storage.write("state/0/0/.12.delta.crc", [hadoop(right)])
+    storage.write("state/0/0/12.delta", [wrong], overwrite=True)
+    assert [one.action.path for one in repair(storage, trash_for=MONTH).written] == paths
+    again = plan_repair(storage)
+    assert removed(again) == []
+    assert [one.code for one in again.findings] == [FindingCode.STALE_CHECKSUM]
+    assert scan_checkpoint(storage).stores[0].ours == frozenset(paths)
+
+
 def test_sparks_own_checksum_goes_with_what_hadoop_keeps_beside_it(storage: MemoryStorage) -> None:
     storage.write("state/0/0/20.delta.crc", [b'{"algorithm":"CRC32C","value":"AAAAAA=="}'])
     storage.write("state/0/0/.20.delta.crc.crc", [b"crc"])
