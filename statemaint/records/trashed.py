@@ -61,7 +61,7 @@ def trashed_runs(storage: Storage) -> dict[str, float]:
     for run in folders:
         if run in known:
             since[run] = known[run].since
-        # A disk keeps the folders of an emptied trash.
+        # A disk keeps the folders of a trash that an undo, or a killed run, has emptied.
         elif (manifests := _manifests(storage, run)) or any(storage.list(folder_of(run))):
             since[run] = _first(manifests)
     return since
@@ -89,7 +89,7 @@ def expired(storage: Storage, now: float) -> ExpiredTrash:
         if looks == _MOST_LOOKS:
             break
         manifests = [entry for entry in _manifests(storage, run) if not entry.name.startswith(".")]
-        if manifests and _has_expired(storage, run, manifests, now):
+        if _has_expired(storage, run, manifests, now):
             runs[run] = frozenset(manifests)
         elif manifests:
             looks += 1
@@ -105,17 +105,21 @@ def empty(
 ) -> None:
     """Deletes the files of expired runs; manifests last, since they record that a run has expired.
 
-    A run whose manifests have changed since they were read is left to a later run. `after` is
-    called with the deleted files but the manifests, page by page, also before a failure.
+    The folders, which a disk would keep, are deleted after them: without its folder, a run is no
+    longer in the index. A run whose manifests have changed since they were read is left to a later
+    run. `after` is called with the deleted files but the manifests, page by page, also before a
+    failure.
     """
     files: list[Entry] = []
     manifests: list[str] = []
+    folders: list[str] = []
     for run, seen in sorted(trash.runs.items()):
         listed = list(storage.list(folder_of(run)))
         found = {file for file in listed if _is_of_manifest(file) and not file.name.startswith(".")}
         if found == seen:  # a crash may also leave a temp file among them
             files += [file for file in listed if file not in seen]
             manifests += sorted(manifest.path for manifest in seen)
+            folders.append(folder_of(run))
     for start in range(0, len(files), _PAGE):
         page = files[start : start + _PAGE]
         try:
@@ -126,6 +130,8 @@ def empty(
         after(page)
     if manifests:
         storage.delete_all(manifests, before=before)
+    for folder in folders:
+        storage.delete_folders(folder)
 
 
 def _missing(storage: Storage, page: Sequence[Entry]) -> list[Entry]:

@@ -1,6 +1,7 @@
 """The runs in the trash, found without listing their files, and the index that saves looks."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,7 @@ from statemaint.records.trashed import (
     size_of_trash,
     trashed_runs,
 )
-from statemaint.storage import MemoryStorage
+from statemaint.storage import LocalStorage, MemoryStorage, Storage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock, HookedStorage
 
@@ -31,7 +32,7 @@ def looks(storage: HookedStorage) -> list[str]:
     return listed
 
 
-def add(storage: MemoryStorage, run: str, *times: float, files: int = 1) -> None:
+def add(storage: Storage, run: str, *times: float, files: int = 1) -> None:
     """Adds a run's trash: a page of its manifest for each time until which files are kept."""
     for number in range(files):
         storage.write(f"{FOLDER}/{run}/state/0/0/{number}.delta", [b"123"], overwrite=True)
@@ -114,6 +115,31 @@ def test_a_run_that_is_written_to_after_it_had_expired_stays() -> None:
     )
     assert gone == [f"{FOLDER}/b/state/0/0/0.delta"]
     assert set(trashed_runs(storage)) == {"a"}
+
+
+def test_a_disk_keeps_no_folder_of_an_emptied_trash_and_the_index_no_run(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    for run in "abc":
+        add(storage, run, 7.0)
+    index_trash(storage, 3, 0)
+    assert size_of_trash(storage) == (3, 9)
+    empty(storage, expired(storage, 7.0), before=lambda: None)
+    assert (trashed_runs(storage), size_of_trash(storage)) == ({}, (0, 0))
+    assert [*storage.folders(FOLDER)] == []
+
+
+def test_the_folders_that_a_killed_run_has_emptied_are_deleted_by_the_next(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    for run in "abc":
+        add(storage, run, 7.0)
+    index_trash(storage, 3, 0)
+    for entry in [*storage.list(f"{FOLDER}/b")]:
+        storage.delete(entry.path)
+    assert set(expired(storage, 6.0).runs) == set()
+    found = expired(storage, 7.0)
+    assert set(found.runs) == {"a", "b", "c"}
+    empty(storage, found, before=lambda: None)
+    assert size_of_trash(storage) == (0, 0)
 
 
 def cut(storage: MemoryStorage, run: str, page: int = 0) -> None:
