@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar
 from statemaint.errors import (
     CodecError,
     ConfigError,
+    DamagedError,
     NotACheckpointError,
     NotFoundError,
     RefusedLinkError,
@@ -175,7 +176,7 @@ def recorded(
 def recorded_recovery(storage: Storage, recover: Callable[[], _Recovered]) -> _Recovered:
     """Returns the result of a recovery, and adds its end to the record, also if it fails."""
     began, sent = storage.now(), Counter(storage.requests)
-    with _failures_noted(storage, trend=False):
+    with _failures_noted(storage, recovery=True):
         done = recover()
     ended = storage.now()
     cost = RunFacts(
@@ -189,15 +190,22 @@ def recorded_recovery(storage: Storage, recover: Callable[[], _Recovered]) -> _R
 
 
 @contextmanager
-def _failures_noted(storage: Storage, *, part: bool = False, trend: bool = True) -> Iterator[None]:
-    """Adds the end of a run that fails before it has looked at the stores."""
+def _failures_noted(
+    storage: Storage, *, part: bool = False, recovery: bool = False
+) -> Iterator[None]:
+    """Adds the end of a run that fails before it has looked at the stores.
+
+    A rollback that is refused for damage has looked: it says nothing of the newest batch.
+    """
     try:
         yield
     except StatemaintError as error:
         if not is_refusal(error.code):
             now, failure = storage.now(), f"{error.code}: {error}"
             last = run_ended(new_run_id(now), 0, (), PlanSummary(), ended=now, failure=failure)
-            note_run(storage, last, part=part, trend=trend)
+            if recovery and isinstance(error, DamagedError):
+                last = replace(last, work=RunFacts())
+            note_run(storage, last, part=part, trend=not recovery)
         raise
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from statemaint.errors import (
     ConfigError,
+    DamagedError,
     LeaseHeldError,
     NotACheckpointError,
     RefusedLinkError,
@@ -263,6 +264,16 @@ def test_a_recovery_that_cannot_repair_or_take_the_lease_is_recorded_as_failed()
     assert recorded_recovery(storage, partial(repair, storage, trash_for=600.0)).incomplete
     record, last = last_record(storage)
     assert (last.failed, record.success) == ((Cause.DAMAGE,), None)
+
+
+def test_a_rollback_to_a_damaged_batch_leaves_the_verdict_of_the_query() -> None:
+    storage, first = maintained_before()
+    storage.delete("state/0/0/19.delta")
+    with pytest.raises(DamagedError, match="cannot roll back to batch 18"):
+        recorded_recovery(storage, partial(rollback, storage, 18, trash_for=600.0))
+    record, last = last_record(storage)
+    assert (last.failed, record.totals["runs/failed"]) == ((Cause.PLAN,), 1)
+    assert (record.verdicts, record.known) == (first.verdicts, first.last)
 
 
 def test_a_run_whose_listing_fails_leaves_nothing_where_nobody_has_seen_a_checkpoint() -> None:
