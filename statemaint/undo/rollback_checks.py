@@ -10,6 +10,7 @@ change it would hide.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from statemaint.errors import ConfigError
 from statemaint.execute.trash import is_log_entry, log_entries
@@ -219,8 +220,26 @@ class _Rollback:
             for path in self.trash.notes:
                 if not self._exists(path) and not path.endswith(".crc"):
                     yield f"{path} has been deleted from the trash, which is due"
+        yield from self._lost_halves()
         reasons = (lacking_part(self.storage, self.trash, it) for it in sorted(self.trash.files))
         yield from filter(None, reasons)
+
+    def _lost_halves(self) -> Iterator[str]:
+        """Yields what is lost of a killed rollback that this one has done again.
+
+        Both have noted the same log entries. The first half has a trash of its own, which expires
+        earlier.
+        """
+        noted, mine = self.history.removed, self.trash.logs.removed if self.trash.logs else ()
+        alike = (note for seen in mine for note in noted.get(seen.path, ()) if note.lists(seen))
+        halves = {note.run for note in alike} - {self.history.run}
+        last = {path: max(notes, key=attrgetter("fence")).run for path, notes in noted.items()}
+        moved = [path for path, run in sorted(last.items()) if run in halves]
+        lost = [path for path in moved if not self._exists(path) and not path.endswith(".crc")]
+        others = trash_of_others(self.storage, self.trash.run) if lost else {}
+        for path in lost:
+            if path not in others:
+                yield f"{path} has been deleted from the trash of run {last[path]}"
 
     def _against_old(self) -> Iterator[str]:
         """Yields the reasons against the undo if the logs were not noted: every newer file."""

@@ -414,6 +414,26 @@ def test_one_that_was_killed_and_done_again_is_taken_back_in_reverse(case: Rolle
     assert twice > 30
 
 
+def test_one_whose_killed_half_has_left_the_trash_is_refused(case: RolledBack) -> None:
+    """The logs would come back, and without the newest of their state."""
+    refused = 0
+    for at, again in case.killed_rollbacks():
+        second = rollback(again, 14, trash_for=MONTH).run
+        trash = [path.split("/", 3)[2:] for path in again.files if path.startswith(FOLDER)]
+        kept = {path for back, path in trash if back == second}
+        for back, path in trash:
+            if back != second:
+                again.delete(f"{FOLDER}/{back}/{path}")
+        lost = {path for _, path in trash if path.startswith("state/")} - kept
+        if not (lost and second):
+            continue
+        with pytest.raises(ConfigError, match="has been deleted from the trash of run "):
+            undo(again, second)
+        assert verify(again, deep=True).healthy, at
+        refused += 1
+    assert refused > 20
+
+
 # -- of an earlier build
 
 
