@@ -65,9 +65,12 @@ class _Rollback:
         """Refuses the first half of a killed rollback while the second is in the trash.
 
         Its snapshots would be above the log, and Spark would load them for batches that run again.
+        Nor do log entries come back while a later rollback, killed, has the state below theirs.
         """
         logs = self.trash.logs
         noted = [seen.path for seen in (*logs.removed, *logs.left)] if logs else []
+        if logs and not self.trash.files.keys().isdisjoint(noted):
+            noted += [seen.path for seen in logs.newest]
         versions = sorted({snapshot_version(path) or 0 for path in self.trash.files})
         commits = [f"commits/{batch_of(version)}" for version in versions if version]
         missing = [path for path in (*noted, *commits) if not self._exists(path)]

@@ -434,6 +434,23 @@ def test_one_whose_killed_half_has_left_the_trash_is_refused(case: RolledBack) -
     assert refused > 20
 
 
+def test_one_above_a_killed_one_comes_back_after_it(case: RolledBack) -> None:
+    """Its log entries would be above the state that the killed one has moved away."""
+    back, refused = rollback(case.storage, 17, trash_for=MONTH).run, 0
+    case.clock.now += 120
+    for at, again in case.killed_rollbacks():
+        try:
+            undo(again, back)
+        except ConfigError as error:
+            (lower,) = {*runs_in_trash(again)} - {back}
+            refused += f"was removed by run {lower}; undo that run first" in str(error)
+            undo(again, lower)
+            undo(again, back)
+        assert verify(again, deep=True).healthy, at
+        assert of_the_query(again) == case.before, at
+    assert refused > 10
+
+
 # -- of an earlier build
 
 
