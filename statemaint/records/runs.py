@@ -142,8 +142,10 @@ def forget(storage: Storage, window: RememberedRuns, *, before: Check) -> None:
     """Deletes the notes of the runs that are not remembered."""
     begins = window.begins
     old = (entry for entry in storage.list(FOLDER) if (entry.modified or 0.0) < begins)
-    paths = [entry.path for entry in old if not window.remembers(_run_of(entry))]
-    storage.delete_all(paths, before=before)
+    gone = [entry for entry in old if not window.remembers(_run_of(entry))]
+    storage.delete_all([entry.path for entry in gone], before=before)
+    for run in sorted({_run_of(entry) for entry in gone}):
+        storage.delete_folders(f"{FOLDER}/{run}")
 
 
 def _times(entries: Iterable[Entry], pick: Callable[[float, float], float]) -> dict[str, float]:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from statemaint.errors import NotFoundError
 from statemaint.listing import Entry
@@ -49,7 +50,7 @@ class FileNote:
         return same and self.modified is not None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LedgerHistory:
     """The ledger's notes of a run's files, by path."""
 
@@ -83,7 +84,7 @@ class LedgerHistory:
         later = (path for path, notes in removed if any(note.fence > mine for note in notes))
         return frozenset(later if mine > -math.inf else ())
 
-    @property
+    @cached_property
     def _fence(self) -> float:
         """Returns the last fence under which this run removed anything; else minus infinity."""
         removals = (note for notes in self.removed.values() for note in notes)

@@ -1,6 +1,8 @@
 """The trash of several runs: what has expired, and in which order it goes."""
 
 import json
+import math
+from pathlib import Path
 
 import pytest
 
@@ -8,10 +10,12 @@ from statemaint.errors import AlreadyExistsError, LeaseLostError
 from statemaint.execute.trash import Trash
 from statemaint.listing import Entry
 from statemaint.records.manifest import FOLDER, manifest_path
-from statemaint.records.runs import RememberedRuns
+from statemaint.records.runs import FOLDER as RUNS
+from statemaint.records.runs import RememberedRuns, forget
 from statemaint.records.trashed import empty, expired, size_of_trash, trashed_runs
-from statemaint.storage import MemoryStorage
+from statemaint.storage import LocalStorage, MemoryStorage
 from statemaint.undo.run import _Undo
+from statemaint.workers import nothing
 from tests.support.faults import Clock
 
 
@@ -55,6 +59,14 @@ def test_manifests_are_deleted_after_all_files() -> None:
 def test_a_run_is_remembered_while_it_is_listed_or_in_the_trash() -> None:
     window = RememberedRuns(since=0.0, runs=frozenset({"a"}), trashed={"b": 1.0})
     assert [window.remembers(run) for run in "abc"] == [True, True, False]
+
+
+def test_a_disk_keeps_no_folder_of_a_forgotten_run(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    for run in "ab":
+        storage.write(f"{RUNS}/{run}/all.json", [b"{}"])
+    forget(storage, RememberedRuns(frozenset("b"), since=math.inf), before=nothing)
+    assert [*storage.folders(RUNS)] == ["b"]
 
 
 # -- single moves
