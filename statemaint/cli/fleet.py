@@ -160,5 +160,5 @@ def _verdicts(readings: Sequence[_Read], looked: Looked | None) -> Iterator[str 
 
 
 def _order(fleet: Fleet, looked: Looked | None, reading: _Read) -> tuple[Any, ...]:
-    rank = -reading.verdict.rank if looked else reading.row is not None
-    return rank, () if reading.row is None else fleet.order(reading.row), reading.uri
+    rank, row = -reading.verdict.rank if looked else 0, reading.row
+    return rank, row is not None, () if row is None else fleet.order(row), reading.uri

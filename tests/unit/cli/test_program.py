@@ -460,6 +460,25 @@ def test_no_right_to_read_is_exit_code_5(checkpoint: Path, folder: str) -> None:
     assert left == ({"metrics.json", "trend.json"} if folder else set())
 
 
+@pytest.mark.parametrize("verb", ["scan", "doctor", "verify", "maintain"])
+def test_of_many_some_are_unknown_in_part_and_some_at_all(checkpoint: Path, verb: str) -> None:
+    shutil.copytree(checkpoint, checkpoint.parent / "other")
+    closed = checkpoint / "commits", checkpoint.parent / "other/state/0/1"
+    for folder in closed:
+        folder.chmod(0)
+    try:
+        done = run(verb, str(checkpoint.parent), prefix=AS_OWNER)
+    finally:
+        for folder in closed:
+            folder.chmod(0o755)
+    assert (done.returncode, done.stderr) == (5, "")
+    rows = [line.split() for line in done.stdout.splitlines()[2:]]
+    assert [(row[0], row[1], row[-1]) for row in rows] == [
+        ("ck", "unknown", "STORAGE"),
+        ("other", "unknown", "STORAGE_FAILED"),
+    ]
+
+
 def test_every_verb_is_listed_and_found() -> None:
     context = click.Context(program)
     assert program.list_commands(context) == sorted(VERBS)
