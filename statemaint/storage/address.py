@@ -206,15 +206,22 @@ def checkpoints_below(
     """Returns the addresses of the checkpoints below a folder, up to three folders deep, sorted.
 
     A checkpoint has one of `marks`. Folders whose names begin with `.` or `_` are skipped. Nothing
-    inside a checkpoint is listed.
+    inside a checkpoint is listed. A folder that the storage refuses to list counts as a checkpoint,
+    of which its reader reports why.
     """
     checkpoints: list[str] = []
-    top = uri.rstrip("/")
-    level, seen = [uri if top[-1:] in ("", ":") else top], 0  # `/` and `hdfs:///` stay
+    cut = uri.rstrip("/")
+    top = uri if cut[-1:] in ("", ":") else cut  # `/` and `hdfs:///` stay
+    level, seen = [top], 0
     for _ in range(_DEPTH + 1):
         deeper: list[str] = []
         for folder in level:
-            names = folders_in(folder, opened=opened)
+            try:
+                names = folders_in(folder, opened=opened)
+            except StorageError as error:
+                if folder == top or not error.lasting:
+                    raise
+                names = frozenset(marks)
             seen += 1
             if seen > _MOST_FOLDERS:
                 raise ConfigError(f"{uri}: more than {_MOST_FOLDERS:,} folders; name one of them")

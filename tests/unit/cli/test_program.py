@@ -479,6 +479,20 @@ def test_of_many_some_are_unknown_in_part_and_some_at_all(checkpoint: Path, verb
     ]
 
 
+@pytest.mark.parametrize("verb", ["scan", "doctor", "verify", "maintain", "stats"])
+def test_a_folder_that_cannot_be_listed_is_a_row_of_many(checkpoint: Path, verb: str) -> None:
+    closed = checkpoint.parent / "lost+found"
+    closed.mkdir(0o000)
+    try:
+        done = run(verb, str(checkpoint.parent), prefix=AS_OWNER)
+    finally:
+        closed.chmod(0o755)
+    assert (done.returncode, done.stderr) == (5, "")
+    rows = {line.split()[0]: line.split()[-1] for line in done.stdout.splitlines()[2:]}
+    assert rows.keys() == {"ck", "lost+found"}
+    assert rows["lost+found"] == "STORAGE"
+
+
 def test_every_verb_is_listed_and_found() -> None:
     context = click.Context(program)
     assert program.list_commands(context) == sorted(VERBS)
