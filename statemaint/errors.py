@@ -111,6 +111,8 @@ class DamagedError(CheckpointError):
     def __init__(self, path: str, detail: str, *, code: str, version: int | None = None) -> None:
         super().__init__(path, detail)
         self.code, self.version = code, version
+        if code == "STORAGE_FAILED":
+            self.exit_code = StorageError.exit_code
 
 
 class CodecError(CheckpointError):

@@ -16,11 +16,9 @@ from statemaint.cli.progress import actions_done, work_done
 from statemaint.cli.runs import end_with_undone
 from statemaint.cli.tables import files_of
 from statemaint.cli.targets import Address
-from statemaint.errors import CheckpointError
 from statemaint.maintain import undo
 from statemaint.maintain.record import recorded, recorded_recovery
 from statemaint.maintain.run import apply
-from statemaint.model.findings import damaged
 from statemaint.plan.actions import WriteSnapshot
 from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove
 from statemaint.recover import (
@@ -32,6 +30,7 @@ from statemaint.recover import (
     rollback,
 )
 from statemaint.report.plan_file import MaintenanceFile, RecoveryFile, UndoFile, parse_plan
+from statemaint.report.run import exit_code_of
 from statemaint.report.summary import decision, kind_of
 from statemaint.report.to_json import recovered_json, recovery_json
 from statemaint.storage import open_storage
@@ -51,7 +50,7 @@ def _end_with(plan: RecoveryPlan) -> NoReturn:
     print_lines(plan.unrepaired)
     damage = [finding for finding in plan.findings if finding.damage]
     print_lines([f"{finding.code}: {finding.detail}" for finding in damage])
-    sys.exit(CheckpointError.exit_code if damaged(plan.findings) else 0)
+    sys.exit(exit_code_of(plan.findings))
 
 
 def _result_lines(done: RecoveryReport) -> Iterator[str]:

@@ -446,6 +446,17 @@ def test_a_partition_without_the_right_to_read_halts_alone(checkpoint: Path) -> 
     assert not list((checkpoint / "state/0/1").glob("*.snapshot"))
 
 
+@pytest.mark.parametrize("verb", ["doctor", "digest", "repair"])
+def test_every_verb_ends_with_5_if_a_partition_cannot_be_read(checkpoint: Path, verb: str) -> None:
+    (checkpoint / "state/0/1").chmod(0)
+    try:
+        done = run(verb, str(checkpoint), "--json", prefix=AS_OWNER)
+    finally:
+        (checkpoint / "state/0/1").chmod(0o755)
+    assert done.returncode == 5
+    assert "Permission denied" in done.stdout
+
+
 @pytest.mark.parametrize("folder", ["", "commits", "state"])
 def test_no_right_to_read_is_exit_code_5(checkpoint: Path, folder: str) -> None:
     (checkpoint / folder).chmod(0)
