@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -91,7 +91,9 @@ STDOUT = _Stdout()
 
 
 def tell(text: str) -> None:
-    click.echo(text, err=True)
+    """Prints a line on stderr; nobody may read it there, and the work goes on."""
+    with suppress(OSError):
+        click.echo(text, err=True)
     log(text)
 
 

@@ -276,6 +276,24 @@ def test_a_closed_pipe_is_quiet_and_no_failure(many: Path) -> None:
     assert (quiet.returncode, quiet.stderr) == (0, "")
 
 
+def test_a_run_does_not_end_because_nobody_reads_its_messages(checkpoint: Path) -> None:
+    (checkpoint.parent / "queries.yaml").write_text(
+        f"queries: {{good: {{checkpoint: {checkpoint}}}, bad: {{checkpoint: no/address}}}}"
+    )
+    reader, stderr = os.pipe()
+    os.close(reader)
+    words = ["maintain", "--queries", str(checkpoint.parent / "queries.yaml")]
+    done = subprocess.run(
+        [sys.executable, "-m", "statemaint", *words],
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        check=False,
+    )
+    os.close(stderr)
+    assert done.returncode == 2
+    assert b" 2 snapshots written, " in done.stdout
+
+
 def test_a_full_disk_is_one_line(checkpoint: Path) -> None:
     done = shell(f"{PROGRAM} scan {checkpoint} > /dev/full")
     assert done.returncode == 5
