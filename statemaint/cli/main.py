@@ -103,7 +103,7 @@ def _with_common(work: Callable[..., None]) -> Callable[..., None]:
         common = {flag.name: options.pop(flag.name, flag.default) for flag in fields(Settings)}
         common["as_json"] |= common["json_lines"]
         requested = Settings(**common)
-        with in_force(requested), output_to(requested.output), _logged(options.get("uri")):
+        with in_force(requested), _logged(options.get("uri")), output_to(requested.output):
             try:
                 work(*args, **options)
             finally:  # output that cannot be written is reported here, not at Python's exit

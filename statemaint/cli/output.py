@@ -4,11 +4,12 @@ Results go to stdout, findings and other messages to stderr and the log file.
 """
 
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from errno import EDQUOT, EFBIG, EIO, ENOSPC
@@ -47,11 +48,34 @@ settings = _CURRENT.get
 
 @contextmanager
 def in_force(current: Settings) -> Iterator[None]:
+    """Applies settings to the block, whose warnings are messages of the call."""
     before = _CURRENT.set(current)
+    warnings, logger = _Warnings(), logging.getLogger("statemaint")
+    logger.addHandler(warnings)
     try:
+        if current.log is not None:
+            _check_log(current.log)
         yield
     finally:
+        logger.removeHandler(warnings)
         _CURRENT.reset(before)
+
+
+def _check_log(file: str) -> None:
+    """Refuses a log file that cannot be written, before the work."""
+    try:
+        Path(file).open("a", encoding="utf-8").close()
+    except OSError as error:
+        raise ConfigError(f"--log-file {file}: {error.strerror}") from error
+
+
+class _Warnings(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._settings = copy_context()  # threads have no settings
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._settings.run(tell, self.format(record))
 
 
 _RESULTS = (0, 3, 6)  # the exit codes of a verb that has printed its result
@@ -109,11 +133,8 @@ def log(text: str) -> None:
     """Appends a line to the log file of `--log-file`, with its time."""
     if (path := settings().log) is None:
         return
-    try:
-        with Path(path).open("a", encoding="utf-8", errors="backslashreplace") as stream:
-            stream.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {text}\n")
-    except OSError as error:
-        raise ConfigError(f"--log-file {path}: {error.strerror}") from error
+    with suppress(OSError), Path(path).open("a", encoding="utf-8", errors="backslashreplace") as it:
+        it.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {text}\n")
 
 
 _FULL = {ENOSPC, EDQUOT, EFBIG, EIO}

@@ -1,6 +1,7 @@
 """`queries` validates the file from which DAGs are built; `exporter` serves its metrics."""
 
 import json
+import logging
 import os
 import signal
 import sys
@@ -47,6 +48,8 @@ from statemaint.wording import counted
 if TYPE_CHECKING:
     from statemaint.metrics.exporter import RecordPlaces
 
+_log = logging.getLogger(__name__)
+
 
 @click.command("queries")
 @click.argument("config", metavar="[CONFIG]", nargs=-1, type=click.Path())
@@ -72,7 +75,7 @@ def queries_verb(config: tuple[str, ...], what: str) -> None:
     elif not problems:
         _print_valid(file, queries)
     for problem in problems:
-        click.echo(f"statemaint: {ConfigError.code}: {problem}", err=True)
+        tell(f"statemaint: {ConfigError.code}: {problem}")
     if problems:
         sys.exit(ConfigError.exit_code)
 
@@ -101,17 +104,15 @@ def _used(queries: Mapping[str, Query], setting: str) -> list[str]:
 def _print_valid(config: str, queries: Mapping[str, Query]) -> None:
     tables.print_line(f"{config}: valid, {counted(len(queries), 'query', 'queries')}", wrap=False)
     if others := [pool for pool in _used(queries, "pool") if pool != DEFAULT_POOL]:
-        click.echo(
+        tell(
             f"Airflow must have these pools, or the tasks wait forever: {', '.join(others)}; "
             f"create each with `airflow pools set NAME SLOTS TEXT` (the plugin creates only "
-            f"{DEFAULT_POOL})",
-            err=True,
+            f"{DEFAULT_POOL})"
         )
     if executors := _used(queries, "executor"):
-        click.echo(
+        tell(
             f"Airflow's setting `executor` must have these, or the DAGs of their queries show only "
-            f"an error: {', '.join(executors)}",
-            err=True,
+            f"an error: {', '.join(executors)}"
         )
 
 
@@ -174,7 +175,7 @@ def publisher(address: Address, gateway: str | None = None) -> Callable[[Storage
             if record and not publish_record(named, record, targets) and record.totals:
                 write_record(storage, with_loss(record))
         except StatemaintError as error:
-            tell(f"the metrics are not published: {error}")
+            _log.warning("the metrics are not published: %s", error)
 
     return publish
 

@@ -14,7 +14,7 @@ from rich.filesize import decimal
 
 from statemaint.cli import options as flags
 from statemaint.cli import tables
-from statemaint.cli.output import MOST_LINES, print_json, print_result, settings
+from statemaint.cli.output import MOST_LINES, print_json, print_result, settings, tell
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, files_of, lasting, number
 from statemaint.cli.targets import Address
@@ -208,9 +208,9 @@ def _print_plan(plan: UndoPlan) -> None:
 
 def _end_with_left(reasons: Mapping[str, str]) -> NoReturn:
     for path, reason in islice(reasons.items(), MOST_LINES):
-        click.echo(f"{path} stays in the trash: {reason}", err=True)
+        tell(f"{path} stays in the trash: {reason}")
     if len(reasons) > MOST_LINES:
-        click.echo(f"and {len(reasons) - MOST_LINES} more; --json lists them", err=True)
+        tell(f"and {len(reasons) - MOST_LINES} more; --json lists them")
     sys.exit(CheckpointError.exit_code if reasons else 0)
 
 

@@ -155,8 +155,9 @@ def note_run(storage: Storage, last: LastRun, *, part: bool = False, trend: bool
             if trend and not part:
                 note_in_trend(storage, last)
     except StorageError as error:
-        # A run whose storage failed is reported as that.
-        level = logging.INFO if Cause.STORAGE in last.failed else logging.WARNING
+        # A run whose storage failed is reported as that, and a mistyped address as no checkpoint.
+        known = Cause.STORAGE in last.failed or not may_record(storage, None, last)
+        level = logging.INFO if known else logging.WARNING
         _log.log(level, "the run is not in the metrics: %s", error)
 
 

@@ -243,6 +243,39 @@ def test_a_log_file_has_what_stderr_has(checkpoint: Path, tmp_path: Path) -> Non
     assert re.match(stamp + "statemaint: CONFIG: ", last)
 
 
+def test_a_log_file_has_warnings_of_every_thread_too(checkpoint: Path, tmp_path: Path) -> None:
+    shutil.copytree(checkpoint, tmp_path / "other")
+    queries = tmp_path / "queries.yaml"
+    queries.write_text(
+        "pushgateway: http://127.0.0.1:1\n"
+        f"queries: {{a: {{checkpoint: {checkpoint}}}, b: {{checkpoint: {tmp_path / 'other'}}}}}"
+    )
+    log = tmp_path / "log"
+    words = ["--queries", str(queries), "--publish", "--log-file", str(log)]
+    assert run("maintain", *words).returncode == 0
+    first, second = log.read_text().splitlines()
+    assert "Z metrics are not published: " in first
+    assert "Z metrics are not published: " in second
+
+
+def test_a_log_file_has_the_problems_of_queries(tmp_path: Path) -> None:
+    (tmp_path / "queries.yaml").write_text("queries: {a: {}}")
+    log = tmp_path / "log"
+    done = run("queries", str(tmp_path / "queries.yaml"), "validate", "--log-file", str(log))
+    assert log.read_text().endswith(f"Z {done.stderr}")
+    assert "is missing; add it" in done.stderr
+
+
+def test_a_log_file_that_cannot_be_written_is_reported_before_the_work(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    (checkpoint / "state/0/0/20.delta").unlink()
+    done = run("maintain", str(checkpoint), "--log-file", str(tmp_path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"statemaint: CONFIG: --log-file {tmp_path}: Is a directory\n"
+    assert not (checkpoint / "_statemaint").exists()
+
+
 def test_an_interrupt_is_130(checkpoint: Path) -> None:
     script = (
         "import statemaint.cli.scan as scan\n"
