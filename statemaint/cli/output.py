@@ -83,16 +83,26 @@ _RESULTS = (0, 3, 6)  # the exit codes of a verb that has printed its result
 
 @contextmanager
 def output_to(file: str | None, *, flag: str = "--output") -> Iterator[None]:
-    """Redirects stdout to a file that is created, or replaced, once the result is complete."""
+    """Redirects stdout to a file that is created, or replaced, once the result is complete.
+
+    A device or a pipe is written to.
+    """
     if file is None:
         yield
         return
-    path = Path(file)
-    temp = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    path = temp = Path(file)
     try:
+        special = path.exists() and not path.is_file()
+        if not special:
+            path = Path(os.path.realpath(file))  # a link stays one
+            temp = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         stream = temp.open("w", encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise ConfigError(f"{flag} {file}: {error.strerror}") from error
+    if special:
+        with stream, redirect_stdout(stream):
+            yield
+        return
     try:
         with stream, redirect_stdout(stream):
             yield

@@ -232,6 +232,27 @@ def test_an_output_file_appears_whole_or_not_at_all(checkpoint: Path, tmp_path: 
     assert "No such file or directory" in nowhere.stderr
 
 
+@pytest.mark.parametrize("place", ["", "/", "."])
+def test_output_to_a_folder_is_refused_before_the_work(checkpoint: Path, place: str) -> None:
+    done = run("maintain", str(checkpoint), "--output", place)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"statemaint: CONFIG: --output {place}: Is a directory\n"
+    assert not (checkpoint / "_statemaint").exists()
+
+
+def test_output_leaves_a_pipe_and_a_link_what_they_are(checkpoint: Path, tmp_path: Path) -> None:
+    pipe, link, file = tmp_path / "pipe", tmp_path / "link", tmp_path / "file"
+    os.mkfifo(pipe)
+    link.symlink_to(file)
+    with os.fdopen(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)) as reader:
+        assert run("scan", str(checkpoint), "--output", str(pipe)).returncode == 0
+        printed = reader.read()
+    assert run("scan", str(checkpoint), "--output", str(link)).returncode == 0
+    assert pipe.is_fifo()
+    assert link.is_symlink()
+    assert printed == file.read_text() == run("scan", str(checkpoint)).stdout
+
+
 def test_a_log_file_has_what_stderr_has(checkpoint: Path, tmp_path: Path) -> None:
     (checkpoint / "state/0/0/20.delta").unlink()
     log = tmp_path / "log"
