@@ -109,6 +109,9 @@ def _reading(uri: Address, fleet: Fleet, options: Json) -> Iterator[_Read]:
             read = _Read(uri, *fleet.read(uri, **options))
         except StatemaintError as error:
             read = _Read(uri, None, error=error)
+        except Exception as error:  # noqa: BLE001 -- a fault in one must not stop the others
+            fault = StatemaintError(f"{type(error).__name__}: {error}")
+            read = _Read(uri, None, error=fault)
     yield read
 
 

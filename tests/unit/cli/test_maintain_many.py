@@ -52,6 +52,19 @@ def rows(*args: str) -> tuple[int, dict[str, dict[str, Any]]]:
     return done.returncode, {one["checkpoint"].rpartition("/")[2]: one for one in found}
 
 
+def test_a_fault_in_one_leaves_the_others_their_rows(queries: str) -> None:
+    file = Path(queries)
+    entries = yaml.safe_load(file.read_text())
+    entries["queries"]["q_zero"] = {"checkpoint": "/zero\0byte"}
+    file.write_text(yaml.safe_dump(entries))
+    code, found = rows("--queries", queries)
+    assert code == 1
+    assert found.keys() == {"orders", "clicks", "visits", "zero\0byte"}
+    assert found["orders"]["snapshots_written"] == 2
+    message = "ValueError: embedded null byte"
+    assert found["zero\0byte"]["error"] == {"code": "FAULT", "message": message}
+
+
 def test_a_folder_is_maintained_with_a_row_each_and_the_exit_code_of_the_worst(
     folder: Path,
 ) -> None:
