@@ -1,6 +1,7 @@
 """The program `statemaint`. Results go to stdout, everything else to stderr."""
 
 import io
+import os
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from difflib import get_close_matches
 from functools import cache, wraps
 from importlib import import_module
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import click
@@ -257,6 +259,9 @@ def main() -> None:
 def run(command: click.Command, name: str) -> None:
     """Runs a program; any error becomes one line on stderr and an exit code."""
     STDOUT.begun = False
+    nowhere = Path(os.devnull)  # for a stream that the caller has closed
+    sys.stdout = sys.stdout or nowhere.open("w", encoding="utf-8")
+    sys.stderr = sys.stderr or nowhere.open("w", encoding="utf-8")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # characters that its encoding lacks: \\u...
             stream.reconfigure(errors="backslashreplace")

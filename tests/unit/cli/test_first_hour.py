@@ -330,6 +330,14 @@ def test_a_closed_pipe_is_quiet_and_no_failure(many: Path) -> None:
     assert (quiet.returncode, quiet.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-"])
+def test_closed_streams_change_no_exit_code(checkpoint: Path, closed: str) -> None:
+    assert shell(f"{PROGRAM} scan {checkpoint} {closed}").returncode == 0
+    (checkpoint / "state/0/0/20.delta").unlink()
+    done = shell(f"{PROGRAM} verify {checkpoint} {closed}")
+    assert (done.returncode, "FAULT" in done.stderr) == (3, False)
+
+
 def test_a_run_does_not_end_because_nobody_reads_its_messages(checkpoint: Path) -> None:
     (checkpoint.parent / "queries.yaml").write_text(
         f"queries: {{good: {{checkpoint: {checkpoint}}}, bad: {{checkpoint: no/address}}}}"
