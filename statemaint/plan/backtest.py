@@ -21,8 +21,8 @@ from statemaint.model.restart_time import Forecast, Load
 _HOUR, _DAY = 3600.0, 86400.0
 _LENGTHS = (5, 10, 30, 100, 300)
 _MARGINS = (1.25, 1.5, 2, 4)
-# Requests of a run: the logs, the folders of the state and of the ledger, the lease and its end.
 _MOST_RUNS = 10_000
+# Requests of a run: the logs, the folders of the state and of the ledger, the lease and its end.
 _PER_RUN, _PER_SNAPSHOT = 12, 4
 
 
@@ -117,14 +117,19 @@ def history_of(checkpoint: Checkpoint, forecast: Forecast) -> PastBatches | None
 
 
 def back_test(history: PastBatches, policy: Policy, *, every: float, days: float) -> Trial:
-    """Returns what runs `every` so many seconds would have done in some days of such batches."""
+    """Returns what runs `every` so many seconds would have done in some days of such batches.
+
+    After the first runs, which are tried, the others are taken to do the same.
+    """
     batches = max(1, round(days * _DAY / history.interval))
     per_run = max(1, round(every / history.interval))
     forecast, stores = history.forecast, history.base.total
     load, length, slowest = history.base, 0, 0.0
     rounds = requests = 0
     change = _changes_of(history, per_run)
-    for _ in range(min(_MOST_RUNS, ceil(batches / per_run))):
+    runs = ceil(batches / per_run)
+    tried = min(_MOST_RUNS, runs)
+    for _ in range(tried):
         load = Load(load.total + change.total, load.largest + change.largest)
         length += per_run
         slowest = max(slowest, forecast.seconds(load).high)
@@ -133,6 +138,7 @@ def back_test(history: PastBatches, policy: Policy, *, every: float, days: float
             rounds += 1
             requests += stores.stores * (_PER_SNAPSHOT + length)
             load, length = history.base, 0
+    rounds, requests = (round(runs / tried * number) for number in (rounds, requests))
     written = rounds * stores.snapshot_bytes
     return Trial(policy, rounds * stores.stores, written, requests, slowest)
 

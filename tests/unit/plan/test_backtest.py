@@ -54,6 +54,16 @@ def test_a_length_of_ten_writes_a_snapshot_every_eleven_hourly_runs() -> None:
     assert trial.requests == 264 * 12 + 48 * (4 + 11)
 
 
+def test_more_runs_than_are_tried_go_on_like_them() -> None:
+    month, years = (
+        back_test(_history(), Policy(), every=3600, days=days) for days in (110, 11_000)
+    )
+    assert years.snapshots == pytest.approx(100 * month.snapshots, rel=1e-3)
+    assert years.written == years.snapshots * _history().base.largest.snapshot_bytes
+    assert years.requests == pytest.approx(100 * month.requests, rel=1e-3)
+    assert years.restart == month.restart
+
+
 def test_fewer_runs_leave_longer_restarts() -> None:
     hourly, daily = (
         back_test(_history(), Policy(), every=every, days=30) for every in (3600, 86400)
