@@ -32,6 +32,15 @@ from statemaint.storage import open_storage
 from statemaint.wording import command, counted
 
 
+def _gateway(text: str) -> str:
+    from statemaint.queries.checks import web_address  # noqa: PLC0415 -- loads croniter
+
+    try:
+        return web_address(text)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
 @click.command("maintain")
 @click.argument("uri", metavar="[URI]...", nargs=-1, type=CheckpointName())
 @click.option(
@@ -50,7 +59,12 @@ from statemaint.wording import command, counted
     help="Whether the run's record has each partition.  [default: the queries file's, or query]",
 )
 @flags.publish_flag
-@click.option("--push", metavar="URL", help="Push the metrics of each checkpoint to a Pushgateway.")
+@click.option(
+    "--push",
+    metavar="URL",
+    type=flags.Parsed("url", _gateway),
+    help="Push the metrics of each checkpoint to a Pushgateway.",
+)
 @click.option("--record", is_flag=True, hidden=True, help="No effect: every run is recorded.")
 @flags.workers_flag
 @flags.as_json

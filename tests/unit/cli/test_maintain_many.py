@@ -52,6 +52,23 @@ def rows(*args: str) -> tuple[int, dict[str, dict[str, Any]]]:
     return done.returncode, {one["checkpoint"].rpartition("/")[2]: one for one in found}
 
 
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("gateway:9091", "not a web address; write it like http://pushgateway:9091"),
+        ("http://user:word@gateway:9091", "the address has a secret in it"),
+    ],
+)
+def test_a_wrong_pushgateway_is_refused_before_the_work(
+    folder: Path, address: str, why: str
+) -> None:
+    done = run("maintain", str(folder), "--push", address)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"statemaint: CONFIG: Invalid value for '--push': {why}")
+    assert "word@" not in done.stderr
+    assert not (folder / "orders/_statemaint").exists()
+
+
 def test_a_fault_in_one_leaves_the_others_their_rows(queries: str) -> None:
     file = Path(queries)
     entries = yaml.safe_load(file.read_text())
