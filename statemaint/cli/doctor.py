@@ -16,12 +16,13 @@ from statemaint.cli.output import Json, print_json, settings
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, number
 from statemaint.codec.metadata.event_log import PastRestart
+from statemaint.errors import ConfigError
 from statemaint.model.checkpoint import Provider
 from statemaint.model.ids import batch_of
 from statemaint.model.restart_time import SLOTS, Load, replay_of_chain
 from statemaint.model.verdict import Looked
 from statemaint.report.to_json import fields_json, findings_json, id_json, verdict_json
-from statemaint.storage import ReadOnly, open_storage
+from statemaint.storage import ReadOnly, is_file, open_storage
 from statemaint.wording import counted
 
 _SHOWN = 3  # the kinds of damage of which the first finding is shown
@@ -63,6 +64,8 @@ def doctor_verb(uri: str, **options: Any) -> None:
 
 
 def _diagnosis(uri: str, *, event_log: str | None, **options: Any) -> Diagnosis:
+    if event_log and is_file(event_log):
+        raise ConfigError(f"{event_log}: it is a file; give the folder of the event logs")
     logs = ReadOnly(open_storage(event_log)) if event_log else None
     return doctor(open_storage(uri), event_logs=logs, **options)
 

@@ -446,6 +446,15 @@ def test_a_partition_without_the_right_to_read_halts_alone(checkpoint: Path) -> 
     assert not list((checkpoint / "state/0/1").glob("*.snapshot"))
 
 
+def test_an_event_log_that_is_a_file_is_no_damage_of_the_checkpoint(checkpoint: Path) -> None:
+    file = checkpoint / "metadata"
+    done = run("doctor", str(checkpoint), "--event-log", str(file))
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"statemaint: CONFIG: {file}: it is a file; give the folder of the event logs\n"
+    )
+
+
 @pytest.mark.parametrize("verb", ["doctor", "digest", "repair"])
 def test_every_verb_ends_with_5_if_a_partition_cannot_be_read(checkpoint: Path, verb: str) -> None:
     (checkpoint / "state/0/1").chmod(0)
