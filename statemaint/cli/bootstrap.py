@@ -62,11 +62,13 @@ def bootstrap_verb(
     The exit code is 6 if the query has begun a batch, or has moved on since --at.
     """
     storage, given = open_storage(uri), _given(files)
+    to = open_storage(dest) if dest else None
+    dest = to.root if to else None  # a query may start elsewhere
     with work_done("reading"):
         done = bootstrap(
             storage,
             given,
-            to=open_storage(dest) if dest else None,
+            to=to,
             sink=open_storage(sink_log) if sink_log else None,
             **options,
         )

@@ -60,6 +60,15 @@ def exported(root: Path, *flags: str) -> tuple[Path, list[str]]:
     return file, shlex.split(back.removeprefix("edited, it is put back by statemaint "))
 
 
+def test_a_query_starts_from_an_address_that_is_the_same_everywhere(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, _ = exported(root)
+    monkeypatch.chdir(root.parent)
+    done = run("bootstrap", str(root), str(file), "--to", "dest")
+    assert f'start     .option("checkpointLocation", "{root.parent}/dest")\n' in done.stdout
+
+
 def rows(root: Path, *flags: str) -> Any:
     return json.loads(run("show", str(root), "--json", *flags).stdout)["rows"]
 
