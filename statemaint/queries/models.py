@@ -168,7 +168,7 @@ class Query(_Strict):
     """The query's checkpointLocation: an absolute path or an address."""
     for_each: ForEach | None = None
     """Makes one query of each combination of these values; {name} in the query's name and in the
-    texts of the entry stands for the value."""
+    texts of the entry, but not within its mappings, stands for the value."""
     enabled: bool = True
     """Without it, the query has no DAG."""
     engine: Literal["tasks", "spark"] = "tasks"

@@ -1,7 +1,7 @@
 """Parses one queries file into its models, with all of its mistakes. Pure.
 
 An entry may stand for several queries: `{name}` is replaced in the query's name and in every text
-of the entry, but not in its policy.
+of the entry, but not within its mappings, such as `policy`, `savepoint` and `spark`.
 
     "clicks_{region}":
       for_each: {region: [eu, us]}
