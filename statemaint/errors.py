@@ -112,7 +112,7 @@ class DamagedError(CheckpointError):
         super().__init__(path, detail)
         self.code, self.version = code, version
         if code == "STORAGE_FAILED":
-            self.exit_code = StorageError.exit_code
+            self.exit_code, self.lasting = StorageError.exit_code, StorageError.lasting
 
 
 class CodecError(CheckpointError):

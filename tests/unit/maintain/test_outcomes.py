@@ -7,6 +7,7 @@ import pytest
 
 from statemaint.errors import (
     ConfigError,
+    DamagedError,
     IncompleteListingError,
     LeaseHeldError,
     LeaseLostError,
@@ -41,6 +42,8 @@ PASSING = [of_disk(errno.EIO), of_disk(errno.ENOSPC), of_disk(errno.ETIMEDOUT), 
         (IncompleteListingError([of_disk(errno.EACCES), of_disk(errno.EIO)]), True),
         (RefusedLinkError("state", "a link"), False),
         (ConfigError("no such thing"), False),
+        (DamagedError("/c", "a delta is missing", code="BROKEN_CHAIN"), False),
+        (DamagedError("/c", "state/0/0 is not listed", code="STORAGE_FAILED"), True),
         (LeaseHeldError("/c", "me", "run", 0.0), True),
         (LeaseLostError("/c", 1), True),
     ],
