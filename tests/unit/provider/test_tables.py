@@ -125,7 +125,7 @@ def test_a_lists_values_are_one_column() -> None:
 @pytest.mark.parametrize(
     ("entry", "text"),
     [
-        ({"amonut": 1}, "column 'value.amonut' is not one of the state's: amount"),
+        ({"all": 1}, "column 'value.all' is not one of the state's: amount"),
         (
             {"amount": 1, "note": 2},
             "column 'value.note' is not one of the state's: amount",
