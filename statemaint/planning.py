@@ -17,7 +17,7 @@ from statemaint.plan.findings.health import diagnose
 from statemaint.plan.planner import plan
 from statemaint.records.remembered import recalling
 from statemaint.scan.handover import Handover, Recalling, ScanPart
-from statemaint.scan.query_logs import missing_source_logs
+from statemaint.scan.query_logs import caught_up, missing_source_logs
 from statemaint.scan.restart_evidence import with_record_size
 from statemaint.scan.rollbacks import unfinished_rollbacks
 from statemaint.scan.scanner import scan
@@ -45,13 +45,24 @@ def settled(look: Callable[[], Seen], doubtful: Callable[[Seen], Collection[obje
     return seen
 
 
+def look_at(
+    storage: Storage,
+    only: Callable[[StoreId], bool] | None = None,
+    *,
+    part: ScanPart | None = None,
+) -> Checkpoint:
+    """Returns what a scan shows; nothing in it is damage because the query went on meanwhile."""
+    checkpoint = scan(storage, only, part=part)
+    return caught_up(storage, checkpoint) if damage(checkpoint) else checkpoint
+
+
 def scan_checkpoint(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Checkpoint:
     """Returns a checkpoint whose findings a second scan has confirmed.
 
     `only` is the filter of stores to read; all of them by default.
     """
     reading = recalling(storage)
-    return settled(lambda: scan(reading, only), damage)
+    return settled(lambda: look_at(reading, only), damage)
 
 
 def not_committed(root: str, batch: int, batches: Sequence[int]) -> ConfigError:
@@ -124,7 +135,7 @@ def plan_checkpoint(  # noqa: PLR0913 -- each is a separate choice
     only = request.covers if request else None
 
     def look() -> tuple[Checkpoint, Plan]:
-        checkpoint, now = scan(reading, only, part=part), reading.now()
+        checkpoint, now = look_at(reading, only, part=part), reading.now()
         # A task looks again: one may have begun, and been killed, before the run had its lease.
         findings = (*checkpoint.findings, *unfinished_rollbacks(reading))
         findings += () if part else tuple(missing_source_logs(reading, checkpoint))

@@ -31,11 +31,10 @@ from statemaint.model.verdict import Looked, Verdict
 from statemaint.plan.findings.health import diagnose
 from statemaint.plan.findings.restart import diagnose_logs, resumes, verdict
 from statemaint.plan.staleness import judge
-from statemaint.planning import damage, settled
+from statemaint.planning import damage, look_at, settled
 from statemaint.records.remembered import recalling
 from statemaint.scan.layout import is_of_one_store, unread
 from statemaint.scan.rollbacks import unfinished_rollbacks
-from statemaint.scan.scanner import scan
 from statemaint.storage import Storage, stoppable
 from statemaint.wording import Displayed, counted, quoted
 from statemaint.workers import Job, Workers, in_turn
@@ -158,7 +157,7 @@ def verify_at(
     scanning = recalling(reading)
 
     def look() -> tuple[Checkpoint, tuple[Finding, ...]]:
-        checkpoint, whole = scan(scanning, only), depth >= Depth.CHAINS
+        checkpoint, whole = look_at(scanning, only), depth >= Depth.CHAINS
         of_logs = *diagnose_logs(checkpoint), *restart_logs(scanning, checkpoint, whole=whole)
         return checkpoint, of_logs
 

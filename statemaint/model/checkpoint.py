@@ -253,7 +253,10 @@ class Checkpoint(Displayed):
     commit_times: Mapping[int, float | None] = field(default_factory=dict)
     planned: Mapping[int, float | None] = field(default_factory=dict)
     commit: Entry | None = None
-    running: Entry | None = None  # the offset log entry of the next batch, if it has begun
+    # The newest version that was committed before all of the state was listed, if above the target.
+    reached: int = 0
+    # The offset log entry of the batch after the newest committed one, if it has begun.
+    running: Entry | None = None
     # The number of partitions of each batch, if a repartition has changed it.
     counts: Mapping[int, int] = field(default_factory=dict)
     pinned: int | None = None  # the shuffle partitions of the newest committed batch, if known

@@ -16,7 +16,7 @@ Only file sources need their own log to restart. Mirrors `FileStreamSource.getBa
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
@@ -74,6 +74,21 @@ def numbered(storage: Storage, folder: str) -> Iterator[tuple[int, Entry]]:
         name = entry.path.removeprefix(f"{folder}/")
         if _BATCH.fullmatch(name) and int(name) <= _LAST_BATCH:
             yield int(name), entry
+
+
+def caught_up(storage: Storage, checkpoint: Checkpoint) -> Checkpoint:
+    """Returns a checkpoint without the batches that its query has purged since the scan began.
+
+    The state is listed after the logs: it lacks what the query has cleaned up in the meantime, and
+    has the snapshots of what it has committed.
+    """
+    commits, offsets = (dict(numbered(storage, folder)) for folder in ("commits", "offsets"))
+    if checkpoint.committed not in commits:  # rewound, for one
+        return checkpoint
+    oldest, newest = min(commits), max(commits)
+    batches = tuple(batch for batch in checkpoint.batches if batch >= oldest)
+    reached = version_of(newest) if newest != checkpoint.committed else 0
+    return replace(checkpoint, batches=batches, reached=reached, running=offsets.get(newest + 1))
 
 
 def newest_offsets(storage: Storage, offsets: Mapping[int, Entry], notes: Notes) -> logs.Offsets:

@@ -162,7 +162,7 @@ def batches_through(versions: Versions, path: str, first: int, last: int) -> Ite
 
 
 def _above(store: Store, checkpoint: Checkpoint, target: int) -> Iterator[Finding]:
-    snapshots = store.versions.snapshots
+    snapshots, target = store.versions.snapshots, max(target, checkpoint.reached)
     for version in sorted(number for number in snapshots if number > target):
         if version == target + 1 and _is_written_again(store, checkpoint, snapshots[version]):
             continue

@@ -1,10 +1,14 @@
-"""Clocks that disagree, executors that maintain as well, repartitions that have not ended."""
+"""Clocks that disagree, queries faster than a listing, executors and repartitions beside a run."""
+
+from itertools import count
 
 import pytest
 
+from statemaint.audit import verify
 from statemaint.maintain import maintain
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.policy import Policy
+from statemaint.model.verdict import Verdict
 from statemaint.plan.actions import Plan
 from statemaint.plan.reasons import KeepReason
 from statemaint.planning import plan_checkpoint, scan_checkpoint
@@ -20,7 +24,8 @@ from tests.support.checkpoints import (
     state_at,
     write_checkpoint,
 )
-from tests.support.faults import Clock, Crash, CrashingStorage
+from tests.support.faults import Clock, Crash, CrashingStorage, HookedStorage
+from tests.support.rewound import HOME, RewoundQuery
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
 
@@ -242,3 +247,26 @@ def test_a_repartition_from_the_first_batch_on_needs_a_commit_to_compare(
     begin(storage, "4")
     codes = {one.code for one in scan_checkpoint(storage).findings}
     assert codes == {FindingCode.NO_COMMITTED_BATCH}
+
+
+def test_a_query_that_outruns_every_listing_is_not_damaged() -> None:
+    """Between the logs and the state of each look it commits, purges and cleans up."""
+    query, batches = RewoundQuery(), count(31, 2)
+    query.run(0, 30)
+    for version in range(21, 32, 2):
+        query.upload(version)
+    query.purge(20)
+
+    def go_on(verb: str, path: str) -> None:
+        if (verb, path) == ("list", "state"):
+            batch = next(batches)
+            query.run(batch, batch + 1)
+            query.upload(batch + 2)
+            query.purge(batch - 9)
+            lower = [name for name in query.names if int(name.partition(".")[0]) < batch - 8]
+            query.storage.delete_all([f"{HOME}/{name}" for name in lower])
+
+    live = HookedStorage(query.storage, before=go_on)
+    _, plan = plan_checkpoint(live, TIGHT)
+    assert (plan.verdict, plan.all_findings) == (Verdict.HEALTHY, ())
+    assert verify(live).verdict is Verdict.HEALTHY
