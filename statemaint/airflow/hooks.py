@@ -92,7 +92,7 @@ def longest_chain(storage: Storage) -> int | None:
     checkpoint = scan_checkpoint(storage)
     if checkpoint.target is None:
         return None
-    lengths = [chain_length(store, checkpoint.target) for store in checkpoint.stores]
+    lengths = [chain_length(it, checkpoint.target_of(it.id)) for it in checkpoint.stores]
     loadable = [length for length in lengths if length is not None]
     return max(loadable, default=0) if len(loadable) == len(lengths) else None
 

@@ -192,7 +192,10 @@ def print_plan(plan: Plan) -> None:
     stores = sorted(plan.stores, key=lambda row: (not row.halted, -len(row.actions), row.store.id))
     columns: tuple[Column[StorePlan], ...] = (
         Column("store", lambda row: tables.short(row.store.id)),
-        number("chain", lambda row: tables.chain_cell(chain_length(row.store, plan.target))),
+        number(
+            "chain",
+            lambda row: tables.chain_cell(chain_length(row.store, plan.target_of(row.store.id))),
+        ),
         Column(
             "write", lambda row: Text("halted", BAD) if row.halted else _named(row, WriteSnapshot)
         ),
@@ -225,7 +228,9 @@ def _why_nothing(plan: Plan) -> str:
 def _why_none_written(plan: Plan) -> str:
     if plan.withheld:
         return "each due snapshot is withheld"
-    lengths = (chain_length(store.store, plan.target) for store in plan.stores if not store.halted)
+    lengths = (
+        chain_length(it.store, plan.target_of(it.store.id)) for it in plan.stores if not it.halted
+    )
     longest = max((length for length in lengths if length is not None), default=None)
     if longest is None:
         return "the findings halt every store"

@@ -291,7 +291,7 @@ class Work:
     def report(self, decided: Plan, emptied: Emptied | None = None) -> Report:
         peak = getrusage(RUSAGE_SELF).ru_maxrss
         stores = (
-            summarize(plan, self._happened[plan.store.id], decided.target)
+            summarize(plan, self._happened[plan.store.id], decided.target_of(plan.store.id))
             for plan in decided.stores
         )
         return Report(

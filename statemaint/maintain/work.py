@@ -64,7 +64,7 @@ class Prepared:
         return PlanSummary.of(
             plan,
             idle.findings,
-            lag=lag((store.after for store in idle.stores), plan.target),
+            lag=lag(idle.needed, plan.target),
             facts=facts if plan.target is not None else None,
             withheld=by_reason(idle.withheld),
         )
@@ -77,8 +77,8 @@ def prepare(storage: Storage, policy: Policy, request: Request | None = None) ->
     mapped = set() if plan.halted else set(plan.units)
     idle = tuple(store for store in plan.stores if store.store.id.unit not in mapped)
     stores = tuple(
-        summarize(store, (Halted(store.store.id),) if plan.halted else (), plan.target)
-        for store in idle
+        summarize(it, (Halted(it.store.id),) if plan.halted else (), plan.target_of(it.store.id))
+        for it in idle
     )
     report = Report("", replace(plan, stores=idle), stores, started=storage.now(), seconds=0.0)
     return Prepared(plan, report, recorder.handover(checkpoint))

@@ -274,7 +274,7 @@ class Checkpoint(Displayed):
             yield counted(len(self.findings), "finding")
 
     def _rows(self) -> Iterator[dict[str, object]]:
-        chains = [(store, store.versions.chain(self.target or 0)) for store in self.stores]
+        chains = [(it, it.versions.chain(self.target_of(it.id) or 0)) for it in self.stores]
         lengths = [(it, len(of.deltas) if isinstance(of, Chain) else inf) for it, of in chains]
         for store, length in sorted(lengths, key=lambda pair: -pair[1]):
             yield {
@@ -287,6 +287,9 @@ class Checkpoint(Displayed):
 
     def asks(self, store: StoreId, version: int | None) -> bool:
         return asks(self.counts, store, version)
+
+    def target_of(self, store: StoreId) -> int | None:
+        return target_of(self.counts, store, self.target)
 
     def needed(self, version: int | None) -> tuple[Store, ...]:
         return tuple(store for store in self.stores if self.asks(store.id, version))
@@ -355,3 +358,8 @@ def asks(counts: Mapping[int, int], store: StoreId, version: int | None) -> bool
     if not counts or version is None:
         return True
     return store.partition < counts.get(batch_of(version), max(counts.values()))
+
+
+def target_of(counts: Mapping[int, int], store: StoreId, target: int | None) -> int | None:
+    """Returns the version of a store at the target: 0 if that has no such partition any more."""
+    return target if asks(counts, store, target) else 0

@@ -147,6 +147,8 @@ def record_size(stores: Iterable[Store]) -> float | None:
 
 def replay_of(store: Store, version: int | None, record: float = RECORD_SIZE) -> Replay | None:
     """Returns what a load of a version reads of a store; `None` if it does not load."""
+    if version == 0:
+        return NOTHING
     chain = store.versions.chain(version) if version else None
     return replay_of_chain(store, chain, record) if isinstance(chain, Chain) else None
 

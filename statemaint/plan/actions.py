@@ -8,7 +8,7 @@ from operator import and_
 
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
-from statemaint.model.checkpoint import Provider, Store, asks
+from statemaint.model.checkpoint import Provider, Store, asks, target_of
 from statemaint.model.files import Snapshot
 from statemaint.model.findings import Finding, damaged
 from statemaint.model.ids import StoreId, UnitId
@@ -263,6 +263,9 @@ class Plan(Displayed):
                 "attest": kinds[Attest],
                 "delete": kinds[Delete],
             }
+
+    def target_of(self, store: StoreId) -> int | None:
+        return target_of(self.counts, store, self.target)
 
     @property
     def loadable(self) -> int:

@@ -188,7 +188,7 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
     units = units_of(report.stores, report.forecast)
     replays = [replay_of(store.after, store.target) for store in report.stores]
     loads = [replay.change_files for replay in replays if replay]
-    stored = [_snapshot(store.after) for store in report.stores]
+    stored = [_snapshot(store) for store in report.needed]
     stopped = [store.after.id for store in report.stores if store.state is StoreOutcome.HALTED]
     halted = [(store.operator, store.partition, store.store) for store in stopped]
     spreads = {
@@ -283,7 +283,7 @@ def _counts(report: Report) -> dict[str, dict[str, int]]:
 
 def planned_units(plan: Plan) -> list[Unit]:
     """Returns the partitions of a plan, as they were before it."""
-    reports = (summarize(store, (), plan.target) for store in plan.stores)
+    reports = (summarize(it, (), plan.target_of(it.store.id)) for it in plan.stores)
     return units_of(reports, plan.forecast)
 
 

@@ -119,7 +119,7 @@ class StoreReport:
     state: StoreOutcome
     outcomes: tuple[Outcome, ...]  # in order
     findings: tuple[Finding, ...]
-    target: int | None  # the run's target version
+    target: int | None  # the run's target version, 0 if that has no such partition
     reclaimable: int = 0  # bytes that a later run will delete, once a snapshot is old enough
     withheld: tuple[Withheld, ...] = ()  # the due snapshots that were not written
     earlier: EarlierDeeds = field(default_factory=EarlierDeeds)  # what lost attempts did

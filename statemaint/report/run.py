@@ -118,6 +118,11 @@ class Report(Displayed):
         return tuple(store.after for store in self.stores)
 
     @property
+    def needed(self) -> tuple[Store, ...]:
+        """Returns the stores that the target has, as the run left them."""
+        return tuple(store.after for store in self.stores if store.target != 0)
+
+    @property
     def forecast(self) -> Forecast:
         """Returns the forecast of restarts, by what the run's proofs say of records."""
         return self.plan.forecast.measured(self.after)

@@ -96,7 +96,7 @@ class BundleReport:
             seconds=round(report.seconds, 3),
             finding_count=len(report.findings),
             findings=tuple(findings_json(report.findings)),
-            lag=lag((store.after for store in report.stores), target),
+            lag=lag(report.needed, target),
             facts=facts_of(report, every_unit=every_unit),
             units=tuple(units_of(report.stores, report.forecast)),
             withheld=by_reason(report.withheld),

@@ -37,7 +37,7 @@ def scan_json(
     """
     of_stores = [*(diagnosed or (diagnose(store, checkpoint) for store in checkpoint.stores))]
     stores = [
-        store_json(store, checkpoint.target, findings)
+        store_json(store, checkpoint.target_of(store.id), findings)
         for store, findings in zip(checkpoint.stores, of_stores, strict=True)
     ]
     verdict = verdict_by_names(checkpoint, (*checkpoint.findings, *chain.from_iterable(of_stores)))
@@ -74,7 +74,7 @@ def pin_json(pin: Pin) -> Json:
 
 def plan_json(checkpoint: Checkpoint, plan: Plan) -> Json:
     """Returns the output of `plan --json`: `scan`'s fields, the actions, and the kept files."""
-    stores = [store_json(store.store, plan.target, store.findings) for store in plan.stores]
+    stores = [store_json(it.store, plan.target_of(it.store.id), it.findings) for it in plan.stores]
     kept = Counter(kept.reason.value for store in plan.stores for kept in store.kept)
     kept.update(kept.reason.value for kept in plan.unclassified)
     return {

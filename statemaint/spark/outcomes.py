@@ -54,7 +54,7 @@ def inventory_rows(target: Target, checkpoint: Checkpoint) -> Iterator[Row]:
     if checkpoint.findings:
         yield {**common, **findings_columns(checkpoint.findings)}
     for store in checkpoint.stores:
-        shown = store_json(store, checkpoint.target, ())
+        shown = store_json(store, checkpoint.target_of(store.id), ())
         first, last = shown.pop("versions") or (None, None)
         versions = {"first_version": first, "last_version": last}
         yield {**common, **shown, **versions, **findings_columns(diagnose(store, checkpoint))}

@@ -56,7 +56,7 @@ def ended(report: Report, now: float, run: str = "run", *, every_unit: bool = Fa
         failed=(Cause.DAMAGE,) if halted else (),
         tasks=1,
         committed=report.plan.committed,
-        lag=lag((one.after for one in report.stores), report.plan.target),
+        lag=lag(report.needed, report.plan.target),
         facts=facts,
         trash_files=0,
         trash_bytes=0,

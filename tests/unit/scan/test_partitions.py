@@ -5,13 +5,17 @@ ones): the version of a repartition is a zip without a changelog, in each partit
 from then on.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
+from statemaint.airflow.hooks import longest_chain
 from statemaint.errors import CodecError
 from statemaint.listing import Entry
+from statemaint.maintain import maintain
+from statemaint.maintain.work import prepare
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.files import StateFile, UnknownFile
 from statemaint.model.findings import Finding, FindingCode
@@ -21,10 +25,19 @@ from statemaint.plan.actions import Delete, Plan
 from statemaint.plan.findings.health import diagnose
 from statemaint.plan.planner import plan
 from statemaint.plan.reasons import KeepReason
+from statemaint.planning import scan_checkpoint
+from statemaint.report.to_json import scan_json
 from statemaint.scan.query_logs import count_in, may_have_changed, partition_counts
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import NOW, offsets_bytes
-from tests.support.rocks import rocks_checkpoint, rocks_store
+from tests.support.rocks import (
+    PROVIDER,
+    commit_bytes,
+    rocks_checkpoint,
+    rocks_store,
+    unique_id,
+    write_rocks_checkpoint,
+)
 
 SETTING = "spark.sql.shuffle.partitions"
 POLICY = Policy(min_deltas_for_snapshot=50, min_batches_to_retain=2, grace=0, orphan_age=100)
@@ -223,3 +236,28 @@ def test_the_number_is_what_the_offsets_pin() -> None:
     for value in ("0", "x", "1e9"):
         with pytest.raises(CodecError):
             count_in({SETTING: value})
+
+
+@pytest.mark.parametrize("with_ids", [False, True])
+def test_no_figure_of_a_restart_counts_a_partition_that_was_left(*, with_ids: bool) -> None:
+    storage = write_rocks_checkpoint(
+        MemoryStorage(clock=lambda: NOW), partitions=3, with_ids=with_ids
+    )
+    for batch in range(16, 25):
+        count = 3 if batch < 20 else 2
+        conf = {"providerClass": PROVIDER, "shuffle.partitions": str(count)}
+        storage.replace(f"offsets/{batch}", [offsets_bytes(conf)])
+        ids = [[unique_id(StoreId(0, number), batch + 1)] for number in range(count)]
+        storage.replace(f"commits/{batch}", [commit_bytes({"0": ids} if with_ids else None)])
+    newer = [f"state/0/2/{version}" for version in range(21, 26)]
+    storage.delete_all([path for path in storage.files if re.split("[._]", path)[0] in newer])
+    assert maintain(storage, Policy(min_deltas_for_snapshot=5, grace=0)).exit_code == 0
+    summary = prepare(storage, Policy(min_deltas_for_snapshot=5, grace=0)).summary(every_unit=True)
+    assert summary.facts
+    assert summary.facts.sums["unloadable"] == summary.lag == 0
+    assert summary.facts.snapshot
+    assert [unit.chain for unit in summary.facts.units] == [0, 0, 0]
+    seen = scan_checkpoint(storage)
+    assert [store["chain_length"] for store in scan_json(seen)["stores"]] == [0, 0, 0]
+    assert longest_chain(storage) == 0
+    assert "broken" not in str(seen)
