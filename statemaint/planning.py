@@ -14,6 +14,7 @@ from statemaint.model.ids import StoreId, UnitId, version_of
 from statemaint.model.policy import Policy
 from statemaint.plan.actions import Action, Attest, Delete, Plan, Request, WriteSnapshot
 from statemaint.plan.findings.health import diagnose
+from statemaint.plan.findings.restart import with_log_damage
 from statemaint.plan.planner import plan
 from statemaint.records.remembered import recalling
 from statemaint.scan.handover import Handover, Recalling, ScanPart
@@ -63,6 +64,12 @@ def scan_checkpoint(storage: Storage, only: Callable[[StoreId], bool] | None = N
     """
     reading = recalling(storage)
     return settled(lambda: look_at(reading, only), damage)
+
+
+def scan_with_logs(storage: Storage) -> Checkpoint:
+    """Returns the same of all stores, with the findings of the logs that decide on a restart."""
+    reading = recalling(storage)
+    return settled(lambda: with_log_damage(look_at(reading)), damage)
 
 
 def not_committed(root: str, batch: int, batches: Sequence[int]) -> ConfigError:
@@ -139,7 +146,7 @@ def plan_checkpoint(  # noqa: PLR0913 -- each is a separate choice
         # A task looks again: one may have begun, and been killed, before the run had its lease.
         findings = (*checkpoint.findings, *unfinished_rollbacks(reading))
         findings += () if part else tuple(missing_source_logs(reading, checkpoint))
-        checkpoint = replace(checkpoint, findings=findings)
+        checkpoint = with_log_damage(replace(checkpoint, findings=findings))
         if policy.restart_within and not part:
             checkpoint = with_record_size(reading, checkpoint)
         ages = now if as_of is None else as_of

@@ -23,7 +23,7 @@ from statemaint.model.verdict import Looked, Verdict
 from statemaint.plan.actions import Attest, Delete, Plan, Request, StorePlan, WriteSnapshot
 from statemaint.plan.findings.health import diagnose
 from statemaint.plan.withheld import by_reason
-from statemaint.planning import plan_checkpoint, scan_checkpoint
+from statemaint.planning import plan_checkpoint, scan_with_logs
 from statemaint.report.to_json import chain_length, plan_json, scan_json
 from statemaint.storage import open_storage
 from statemaint.wording import counted
@@ -52,7 +52,7 @@ def scan_verb(uri: str) -> None:
 
 
 def _read(uri: str) -> tuple[Checkpoint, Json, tuple[Finding, ...]]:
-    checkpoint = scan_checkpoint(open_storage(uri))
+    checkpoint = scan_with_logs(open_storage(uri))
     diagnosed = [diagnose(store, checkpoint) for store in checkpoint.stores]
     findings = (*checkpoint.findings, *chain.from_iterable(diagnosed))
     return checkpoint, scan_json(checkpoint, diagnosed), findings

@@ -202,7 +202,8 @@ def _check_logs(
             "there is only metadata: no batch has begun, or all else was removed; a query that is "
             "started here begins with its first batch"
         )
-        detail = "no batch is committed yet: nothing to do" if offsets else only
+        yet = "" if max(offsets, default=0) else " yet"
+        detail = f"no batch is committed{yet}: nothing to do" if offsets else only
         notes.append(Finding(FindingCode.NO_COMMITTED_BATCH, detail))
 
 

@@ -14,7 +14,7 @@ from statemaint.maintain.bundles import PER_UNIT, Bundle, weights
 from statemaint.maintain.work import WorkOrder, claim_of, maintain_part, prepare
 from statemaint.memory import memory_from
 from statemaint.plan.actions import Request
-from statemaint.planning import plan_checkpoint, scan_checkpoint
+from statemaint.planning import plan_checkpoint, scan_with_logs
 from statemaint.records.claims import Holder, newest
 from statemaint.report.record import code_of
 from statemaint.report.task import BundleReport, PlanSummary, dumped, loaded
@@ -92,7 +92,7 @@ def _of_piece(rows: Callable[[Piece], Iterator[Row]]) -> Callable[[str], Iterato
 
 @_of_piece
 def take_inventory(given: Piece) -> Iterator[Row]:
-    yield from inventory_rows(given.target, scan_checkpoint(given.target.open()))
+    yield from inventory_rows(given.target, scan_with_logs(given.target.open()))
 
 
 @_of_piece

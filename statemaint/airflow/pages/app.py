@@ -45,7 +45,7 @@ from statemaint.airflow.plans import plan_csv, plan_json
 from statemaint.errors import ConfigError, StatemaintError, StorageError
 from statemaint.maintain import list_runs
 from statemaint.model.ids import UnitId
-from statemaint.planning import scan_checkpoint
+from statemaint.planning import scan_with_logs
 from statemaint.report.to_json import scan_json
 from statemaint.wording import command
 
@@ -237,7 +237,7 @@ def _partition(
 
 def _state(dag_id: str, session: SessionDep, query: Name = None) -> Response:
     source = source_of(dag_id, _record(dag_id, query, session)[0].query, session)
-    return _json(scan_json(scan_checkpoint(source.open())))
+    return _json(scan_json(scan_with_logs(source.open())))
 
 
 def _record(dag_id: str, query: Name, session: Session) -> tuple[QueryRecord, list[QueryRecord]]:

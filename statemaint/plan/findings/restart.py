@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 from statemaint.model.chain import Chain
@@ -138,6 +139,13 @@ def diagnose_logs(checkpoint: Checkpoint) -> tuple[Finding, ...]:
     offsets of the newest batch and of the one before.
     """
     return (*_commits(checkpoint), *_offsets(checkpoint), *_schemas(checkpoint))
+
+
+def with_log_damage(checkpoint: Checkpoint) -> Checkpoint:
+    """Returns a checkpoint with those of them that stop a restart, or that all commits are lost."""
+    lost = () if checkpoint.batches else _no_commits(checkpoint.offsets)
+    damage = (*blockers(checkpoint, diagnose_logs(checkpoint)), *lost)
+    return replace(checkpoint, findings=(*checkpoint.findings, *damage))
 
 
 def _commits(checkpoint: Checkpoint) -> Iterator[Finding]:

@@ -155,6 +155,7 @@ def test_a_newer_snapshot_of_an_executor_is_told_with_what_to_set(storage: Memor
     maintain(storage, TIGHT)
     for partition in range(2):
         storage.write(f"state/0/{partition}/26.delta", [delta_bytes(changes(26, partition))])
+    storage.write("offsets/25", [offsets_bytes()])
     storage.write("commits/25", [COMMIT])
     spark_snapshot(storage, 26)
     spark_snapshot(storage, 22, partition=1)

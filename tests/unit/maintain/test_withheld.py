@@ -98,7 +98,8 @@ def test_a_run_whose_time_is_over_names_the_snapshots_that_it_did_not_write() ->
 
 def test_a_restart_that_is_long_because_runs_are_too_short_is_a_notice() -> None:
     storage = MemoryStorage(clock=lambda: NOW)
-    write_checkpoint(storage, last=LONG_CHAIN + 1, batches=[LONG_CHAIN], partitions=1)
+    batches = [LONG_CHAIN - 1, LONG_CHAIN]
+    write_checkpoint(storage, last=LONG_CHAIN + 1, batches=batches, partitions=1)
     report = maintain(storage, FIVE.override(max_seconds_per_run=0))
     (notice,) = report.findings
     assert (notice.code, report.exit_code) == (FindingCode.SNAPSHOT_WITHHELD, 0)

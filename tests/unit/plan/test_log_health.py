@@ -5,7 +5,11 @@ import pytest
 from statemaint.audit import verify
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.policy import Policy
+from statemaint.model.verdict import Verdict
 from statemaint.plan.findings.restart import diagnose_logs
+from statemaint.planning import plan_checkpoint, scan_with_logs
+from statemaint.report.to_json import scan_json
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import LateStorage
@@ -190,3 +194,28 @@ def test_the_first_two_batches_need_no_offsets_below_them() -> None:
     assert [one.path for one in log("0 1", "1")] == ["offsets/0"]
     assert [one.path for one in log("0 1 2", "2")] == ["offsets/1"]
     assert [one.path for one in log("0 1 2", "0 1")] == ["offsets/2"]
+
+
+@pytest.mark.parametrize(
+    ("missing", "code", "verdict"),
+    [
+        ("offsets/24", FindingCode.MISSING_OFFSET, Verdict.BROKEN),
+        ("offsets/23", FindingCode.MISSING_OFFSET, Verdict.BROKEN),
+        ("commits", FindingCode.MISSING_COMMIT, Verdict.DEGRADED),
+    ],
+)
+def test_a_plan_and_a_scan_find_what_a_restart_lacks_in_the_logs(
+    missing: str, code: FindingCode, verdict: Verdict
+) -> None:
+    storage = write_checkpoint(MemoryStorage())
+    storage.delete_all([path for path in storage.files if f"{path}/".startswith(f"{missing}/")])
+    _, plan = plan_checkpoint(storage, Policy())
+    assert (plan.findings[-1].code, plan.verdict, plan.actions) == (code, verdict, ())
+    assert scan_json(scan_with_logs(storage))["verdict"] == verdict
+
+
+def test_a_plan_goes_on_where_only_an_older_entry_is_missing() -> None:
+    storage = write_checkpoint(MemoryStorage())
+    storage.delete_all(["offsets/20", "commits/20"])
+    _, plan = plan_checkpoint(storage, Policy())
+    assert (plan.findings, len(plan.actions)) == ((), 2)

@@ -91,7 +91,7 @@ def test_a_fault_of_ours_is_the_row_of_its_unit(
     def fault(*_: object, **__: object) -> None:
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr(units, "scan_checkpoint", fault)
+    monkeypatch.setattr(units, "scan_with_logs", fault)
     rows = list(units.take_inventory(Piece(target).to_json()))
     assert [(row["exit_code"], row["error"]) for row in rows] == [
         (1, "FAULT: ZeroDivisionError: oops")

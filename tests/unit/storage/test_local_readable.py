@@ -404,6 +404,7 @@ def test_two_maintainers_of_one_group_take_turns(root: Path) -> None:
     assert (exit_code, written) == (0, 4)
     assert who(root / SNAPSHOT) == (MAINTAINER, TEAM, 0o664)
     for batch in (25, 26):  # the query goes on
+        storage.write(f"offsets/{batch}", [storage.read("offsets/24")], like="offsets/24")
         storage.write(f"commits/{batch}", [COMMIT], like="commits/24")
         for partition in (0, 1):
             rows = delta_bytes(changes(batch + 1, partition))
