@@ -236,7 +236,9 @@ def _proof(report: StoreReport) -> str:
 _COLUMNS: tuple[Column[StoreReport], ...] = (
     Column("store", lambda row: tables.short(row.before.id)),
     Column("outcome", lambda row: Text(row.state.value, _OUTCOMES[row.state])),
-    number("chain", lambda row: _change(chain_length(store, row.target) for store in row.stores)),
+    number(
+        "chain", lambda row: _change(chain_length(store, row.target or 0) for store in row.stores)
+    ),
     number("files", lambda row: _change(len(store.files) for store in row.stores), 2),
     number("bytes", lambda row: _change(decimal(store.size) for store in row.stores), varies=True),
     number("reclaimable", lambda row: decimal(row.reclaimable), 3, varies=True),

@@ -43,7 +43,7 @@ def scan_verb(uri: str) -> None:
     if settings().as_json:
         print_json(document, lines="stores")
     else:
-        stores = document["stores"]
+        stores = _stores(checkpoint, document)
         tables.print_lines(_heading(checkpoint))
         tables.print_verdict(Verdict(document["verdict"]), Looked.NAMES)
         tables.print_line(Text.assemble("in all      ", *_totals(stores)))
@@ -56,6 +56,12 @@ def _read(uri: str) -> tuple[Checkpoint, Json, tuple[Finding, ...]]:
     diagnosed = [diagnose(store, checkpoint) for store in checkpoint.stores]
     findings = (*checkpoint.findings, *chain.from_iterable(diagnosed))
     return checkpoint, scan_json(checkpoint, diagnosed), findings
+
+
+def _stores(checkpoint: Checkpoint, document: Json) -> list[Json]:
+    """Returns the stores of a document; without a committed batch none of them is broken."""
+    begins = {"chain_length": 0} if checkpoint.target is None else {}
+    return [{**store, **begins} for store in document["stores"]]
 
 
 def _heading(checkpoint: Checkpoint) -> Iterator[str]:
@@ -117,7 +123,7 @@ _COLUMNS: tuple[Column[Json], ...] = (
 
 def _row(uri: str, **_: Any) -> Row:
     checkpoint, document, findings = _read(uri)
-    stores = document["stores"]
+    stores = _stores(checkpoint, document)
     lengths = [store["chain_length"] for store in stores]
     return {
         **{name: document[name] for name in ("verdict", "looked_at")},
@@ -194,7 +200,9 @@ def print_plan(plan: Plan) -> None:
         Column("store", lambda row: tables.short(row.store.id)),
         number(
             "chain",
-            lambda row: tables.chain_cell(chain_length(row.store, plan.target_of(row.store.id))),
+            lambda row: tables.chain_cell(
+                chain_length(row.store, plan.target_of(row.store.id) or 0)
+            ),
         ),
         Column(
             "write", lambda row: Text("halted", BAD) if row.halted else _named(row, WriteSnapshot)

@@ -17,7 +17,7 @@ from statemaint.plan.findings.restart import verdict_by_names
 from statemaint.plan.reasons import DeleteReason, KeepReason
 from statemaint.plan.snapshots import forecast_of, snapshots_from
 from statemaint.plan.staleness import judge
-from statemaint.plan.store import decide, decide_old, halt
+from statemaint.plan.store import decide, decide_old, halt, uncommitted
 from statemaint.plan.withheld import long_waits
 
 _STATE = "spark.sql.streaming.stateStore"
@@ -185,8 +185,10 @@ def _store_plans(
         files = tuple(sorted(unsorted.files, key=lambda file: file.entry.path))
         store = replace(unsorted, files=files)
         findings = diagnose(store, checkpoint)
-        if window is None or halted:
+        if halted:
             plans.append(halt(store, findings, window))
+        elif window is None:
+            plans.append(uncommitted(store, findings))
         elif not checkpoint.asks(store.id, window.target):
             plans.append(decide_old(store, checkpoint, window, findings))
         else:

@@ -105,7 +105,10 @@ class KeepReason(Explained):
     VERIFY_OFF = "verify_off", "nothing is deleted without verification, which is off"
     CLOCK_SKEW = "clock_skew", "the clocks differ too much to know its age (see CLOCK_SKEW)"
     LIMIT = "run_limit", "the run reached max_deletes_per_run; a later run continues"
-    NOT_STATE = "not_a_state_file", "it is metadata or a schema, and no state"
+    NOT_STATE = (
+        "not_a_state_file",
+        "it is no file of a store that the query has, such as metadata or a schema",
+    )
 
 
 @unique

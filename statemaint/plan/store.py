@@ -43,6 +43,16 @@ def halt(store: Store, findings: tuple[Finding, ...], window: Window | None = No
     return StorePlan(store, None, (), kept, findings, waiting)
 
 
+def uncommitted(store: Store, findings: tuple[Finding, ...]) -> StorePlan:
+    """Returns the plan of a store without a committed version, whose files all stay."""
+    if damaged(findings):
+        return halt(store, findings)
+    unknown, above = KeepReason.UNKNOWN, KeepReason.ABOVE_TARGET
+    reasons = ((it.entry, unknown if isinstance(it, UnknownFile) else above) for it in store.files)
+    kept = tuple(Kept(entry, reason) for entry, reason in reasons)
+    return StorePlan(store, None, (), kept, findings)
+
+
 def _waiting(store: Store, window: Window, why: WithheldReason) -> Iterator[Withheld]:
     for reason, chain in due(store, store.versions, window, window.floor):
         yield withheld(store, chain, reason, Wait(why))
@@ -117,10 +127,8 @@ def decide_old(
         return halt(store, findings)
     requested = any(checkpoint.asks(store.id, version_of(batch)) for batch in checkpoint.batches)
     newest = max(store.versions.all, default=0)
-    keeps = None
-    if window.skewed:
-        keeps = KeepReason.CLOCK_SKEW
-    elif requested or newest >= window.floor or not window.policy.verify:
+    keeps = window.hold
+    if not keeps and (requested or newest >= window.floor):
         keeps = KeepReason.OLD_PARTITION
     deletes, kept = [], []
     for file in store.files:

@@ -180,6 +180,8 @@ def test_a_checkpoint_without_a_commit_has_nothing_to_do(checkpoint: Path) -> No
     done = run("maintain", str(checkpoint), *TIGHT)
     assert done.returncode == 0
     assert "NO_COMMITTED_BATCH: no batch is committed yet: nothing to do" in done.stderr
+    shown = done.stdout + "".join(run(verb, str(checkpoint)).stdout for verb in ("scan", "plan"))
+    assert not [word for word in ("broken", "with findings", "halted") if word in shown]
 
 
 def test_apply_carries_out_what_plan_printed_once(checkpoint: Path, tmp_path: Path) -> None:

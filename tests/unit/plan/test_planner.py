@@ -489,3 +489,8 @@ def test_a_restart_s_snapshot_that_is_older_than_a_change_says_of_which() -> Non
         )
         why = _unproved(snapshot, change, Chain(4, None, ())).why
         assert why.startswith(f"it is older than x, which has {which}: a query that was rewound")
+
+
+def test_nothing_is_said_to_be_halted_where_no_batch_is_committed() -> None:
+    decided = plan(checkpoint(store("1d x:foo.bar"), batches=()), TIGHT, NOW)
+    assert kept(decided) == {"1.delta": "above_target", "foo.bar": "unknown_file"}
