@@ -301,7 +301,7 @@ def test_an_interrupt_is_130(checkpoint: Path) -> None:
     script = (
         "import statemaint.cli.scan as scan\n"
         "def interrupted(storage): raise KeyboardInterrupt\n"
-        "scan.scan_checkpoint = interrupted\n"
+        "scan.scan_with_logs = interrupted\n"
         "import sys; sys.argv = ['statemaint', 'scan', sys.argv[1]]\n"
         "from statemaint.cli import main; main()"
     )
