@@ -73,8 +73,10 @@ def damaged(folder: Path, *, partition: int = 2, partitions: int = 4) -> Path:
 def uncommitted(folder: Path) -> Path:
     """Makes a checkpoint whose first batch has begun but is not committed."""
     neglected(folder)
-    for commit in (folder / "commits").iterdir():
-        commit.unlink()
+    first, *later = (folder / "offsets").iterdir()
+    first.rename(first.with_name("0"))
+    for entry in (*later, *(folder / "commits").iterdir()):
+        entry.unlink()
     return folder
 
 
