@@ -237,8 +237,9 @@ def test_a_file_that_the_undo_of_an_earlier_run_restored_is_no_change() -> None:
     for fence, changed in ((3, 0), (2, 1)):
         back = FileNote("earlier", fence, 1, 9.0, None, 0.0)
         history = LedgerHistory("run", {path: (back,)}, removed)
-        found = compared(noted(3, "3.delta"), file("2.delta", 9.0), highest=3, history=history)
-        assert len(found.changed) == changed
+        there = (file("2.delta", 9.0), file("3.delta", 9.0))
+        found = compared(noted(3, "3.delta"), *there, highest=3, history=history)
+        assert len(found.changed) == changed + 1
         assert found.sound == frozenset()
 
 
@@ -254,6 +255,17 @@ def test_a_store_may_be_noted_in_one_manifest_and_not_in_another() -> None:
     storage = MemoryStorage({"commits/4": b"", f"{HOME}/5.delta": b"x"})
     why = undo_refusals(storage, Contents("run", (), trashed, notes), LedgerHistory("run"))
     assert [one.partition(" ")[0] for one in why.values()] == [f"{HOME}/5.delta"]
+
+
+@pytest.mark.parametrize("stale", [False, True])
+def test_a_snapshot_that_did_not_hold_the_state_of_its_log_never_comes_back(*, stale: bool) -> None:
+    path = f"{HOME}/3.snapshot"
+    stored = Entry(f"{folder_of('run')}/{path}", 1, 1.0)
+    notes = {path: Note(FileRecord(path, 1, 1.0), 9.0, since=1.0, stale=stale)}
+    storage = MemoryStorage({"commits/2": b""})
+    why = undo_refusals(storage, Contents("run", (), {path: stored}, notes), LedgerHistory("run"))
+    assert [*why] == [path] * stale
+    assert all("did not hold the state of the log" in text for text in why.values())
 
 
 # -- what earlier builds noted
@@ -348,7 +360,9 @@ def test_a_zip_comes_back_with_all_that_it_refers_to(
     assert lacking_part(*zip_in_trash(files), "state/0/0/3.zip") == (said if lacking else None)
 
 
-def trash_of(*manifests: str, parts: tuple[str, ...] = (), zips: bool = True) -> dict[str, str]:
+def trash_of(
+    *manifests: str, parts: tuple[str, ...] = (), zips: bool = True, placed: tuple[str, ...] = ()
+) -> dict[str, str]:
     """Returns which files of a trash stay: of a zip that refers to two SST files, and of those."""
     files = tuple(ImmutableFile(f"{one[:6]}.sst", one, 1) for one in (SST, OTHER))
     stored = {f"{HOME}/3.zip": snapshot_zip.render({}, ZipMetadata(files))} if zips else {}
@@ -359,17 +373,18 @@ def trash_of(*manifests: str, parts: tuple[str, ...] = (), zips: bool = True) ->
     }
     noted = tuple(Entry(f"{folder_of('run')}/manifest/{one}", 1, 1.0) for one in manifests)
     notes = {path: Note(FileRecord.of(entry, {}), 9.0, since=1.0) for path, entry in there.items()}
-    storage.write("commits/2", [b""])
+    for path in ("commits/2", *(f"{HOME}/SSTs/{one}" for one in placed)):
+        storage.write(path, [b"x"])
     return undo_refusals(storage, Contents("run", noted, there, notes), LedgerHistory("run"))
 
 
 def test_what_only_staying_zips_refer_to_stays_with_them() -> None:
     assert trash_of(parts=(SST, OTHER)) == {}
     assert trash_of(parts=(SST,), zips=False) == {}
-    assert trash_of(parts=(SST,)) == {
-        f"{HOME}/3.zip": f"{HOME}/SSTs/{OTHER}, which {HOME}/3.zip refers to, is missing",
-        PART: f"only {HOME}/3.zip refers to it, which stays",
-    }
+    missing = {f"{HOME}/3.zip": f"{HOME}/SSTs/{OTHER}, which {HOME}/3.zip refers to, is missing"}
+    assert trash_of(placed=(SST,)) == missing
+    staying = {PART: f"only {HOME}/3.zip refers to it, which stays"}
+    assert trash_of(parts=(SST,)) == missing | staying
 
 
 @pytest.mark.parametrize(
@@ -382,17 +397,26 @@ def test_only_a_zip_that_a_repair_replaced_comes_back_without_its_files(
 
 
 @pytest.mark.parametrize("directory", ["state/1/0", "state/1/0/SSTs"])
-@pytest.mark.parametrize("state", [(), ("state/1/0/4.delta",), ("state/1/0/4.zip",)])
-def test_a_leftover_comes_back_only_beside_state(directory: str, state: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("state", "back"),
+    [((), ()), (("state/1/0/4.delta",), ()), (("state/1/0/4.zip",), ()), ((), ("4.snapshot",))],
+)
+def test_a_leftover_comes_back_only_beside_state(
+    directory: str, state: tuple[str, ...], back: tuple[str, ...]
+) -> None:
     names = {"SSTs": f".{SST}", "0": ".4.snapshot"}
     name = names[directory.rpartition("/")[2]]
     path = f"{directory}/{name}.11111111-2222-3333-4444-555555555555.tmp"
-    others = ("state/1/0/notes.txt", "state/0/0/4.delta")
-    stored = f"{folder_of('run')}/{path}"
-    storage = MemoryStorage(dict.fromkeys((*state, *others, stored), b""))
-    trash = Contents("run", (), {path: Entry(stored, 0, None)})
+    others = ("state/1/0/notes.txt", "state/0/0/4.delta", "commits/3")
+    trashed = {
+        one: Entry(f"{folder_of('run')}/{one}", 0, None)
+        for one in (path, *(f"state/1/0/{name}" for name in back))
+    }
+    stored = [entry.path for entry in trashed.values()]
+    storage = MemoryStorage(dict.fromkeys((*state, *others, *stored), b""))
+    trash = Contents("run", (), trashed)
     why = "state/1/0 has no state any more; leave it"
     found = undo_refusals(storage, trash, LedgerHistory("run"))
     assert {one: text.startswith(why) for one, text in found.items()} == (
-        {} if state else {path: True}
+        {} if state or back else {path: True}
     )

@@ -22,7 +22,7 @@ def test_the_ledger_says_who_removed_wrote_and_brought_back_each_file() -> None:
     storage = MemoryStorage()
     back = {"run": "undo-1", "action": "restore", "of": "mine", "path": DELTA, "time": 7.5,
             "fence": 4, "bytes": 5, "modified": 1.5, "crc32c": 99}  # fmt: skip
-    plant_lines(storage, "undo", content(back))
+    plant_lines(storage, "undo", content(back, {**back, "fence": 6}))
     written: dict[str, object] = {
         "run": "mine",
         "action": "write_snapshot",
@@ -31,14 +31,17 @@ def test_the_ledger_says_who_removed_wrote_and_brought_back_each_file() -> None:
     gone: dict[str, object] = {
         "run": "mine", "fence": 2, "action": "delete", "path": DELTA, "bytes": 5, "modified": 1.5
     }  # fmt: skip
-    plant_lines(storage, "0/0", content(written, gone))
+    plant_lines(storage, "0/0", content(written, gone, {**gone, "run": "next", "fence": 5}))
     plant_lines(storage, "1/0", content({**gone, "path": "state/1/0/3.delta"}))
     moved: dict[str, object] = {"run": "back", "fence": 3, "action": "remove", "path": OTHER}
     plant_lines(storage, "rollback", content(moved))
     assert read_history(storage, "mine", [UnitId(0, 0)]) == LedgerHistory(
         "mine",
-        {DELTA: (FileNote("mine", 4, 5, 1.5, 99, 7.5),)},
-        {DELTA: (FileNote("mine", 2, 5, 1.5),), OTHER: (FileNote("back", 3, -1, None),)},
+        {DELTA: tuple(FileNote("mine", fence, 5, 1.5, 99, 7.5) for fence in (4, 6))},
+        {
+            DELTA: (FileNote("mine", 2, 5, 1.5), FileNote("next", 5, 5, 1.5)),
+            OTHER: (FileNote("back", 3, -1, None),),
+        },
         frozenset({"state/0/0/9.snapshot"}),
     )
 

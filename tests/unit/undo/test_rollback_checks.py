@@ -9,6 +9,7 @@ from statemaint.listing import Entry
 from statemaint.model.ids import RecoveryVerb
 from statemaint.model.proof import FileRecord
 from statemaint.records.manifest import Contents, LogWorld, Note, folder_of
+from statemaint.scan.proofs import crc32c_of
 from statemaint.storage import MemoryStorage
 from statemaint.undo.history import FileIdentity, FileNote, LedgerHistory
 from statemaint.undo.rollback_checks import _by_batch, _committed, _Rollback
@@ -126,6 +127,15 @@ def test_an_entry_is_the_noted_one_while_it_is_there_unmoved() -> None:
     assert not rollback({})._is_mine(seen(ENTRY))
 
 
+@pytest.mark.parametrize("by_undo", [False, True])
+def test_an_entry_with_the_noted_bytes_and_another_time_is_the_noted_one_if_an_undo_restored_it(
+    *, by_undo: bool
+) -> None:
+    undo = rollback({ENTRY: 8.0}, history=restored(ENTRY, "other", 5.0, 30.0) if by_undo else None)
+    undo.storage.write(ENTRY, [b"?"])
+    assert undo._is_mine(seen(ENTRY, crc32c=crc32c_of(undo.storage, ENTRY))) is by_undo
+
+
 # -- what was lost
 
 
@@ -215,12 +225,13 @@ def test_of_state_that_an_undo_brought_back_the_next_is_looked_at() -> None:
 
 @pytest.mark.parametrize(("crc32c", "same"), [(None, True), (1, False)])
 def test_a_noted_change_is_the_same_by_its_bytes(crc32c: int | None, *, same: bool) -> None:
-    path = f"{HOME}/6.delta"
-    undo = rollback({path: 9.0}, noted={path: seen(path, crc32c=crc32c)})
+    path, new = f"{HOME}/6.delta", f"{HOME}/7.delta"
+    undo = rollback({path: 9.0, new: 9.0}, noted={path: seen(path, crc32c=crc32c)})
     undo.storage.write(path, [b"?"])
-    assert [*undo._against_new_state(WORLD, whole=False)] == (
-        [] if same else [f"{path} is another file by now"]
-    )
+    assert [*undo._against_new_state(WORLD, whole=False)] == [
+        *([] if same else [f"{path} is another file by now"]),
+        f"{new} was written after it",
+    ]
 
 
 @pytest.mark.parametrize(

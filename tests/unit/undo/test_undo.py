@@ -6,14 +6,12 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from statemaint.audit import verify
-from statemaint.cli.progress import Meter
 from statemaint.codec.integrity.checksum_file import hadoop
 from statemaint.errors import Superseded
 from statemaint.maintain import maintain, undo
 from statemaint.model.policy import Policy
 from statemaint.model.proof import FileRecord
 from statemaint.plan.actions import Request
-from statemaint.progress import watched
 from statemaint.records.manifest import (
     FOLDER,
     Note,
@@ -69,19 +67,6 @@ def dropped(storage: MemoryStorage, clock: Clock) -> str:
     assert done.written == ()
     clock.now += 60
     return done.run
-
-
-def test_the_progress_of_an_undo_is_in_files() -> None:
-    clock = Clock()
-    storage = write_checkpoint(MemoryStorage(clock=clock), last=25)
-    clock.now += DAY
-    done = maintain(storage, KEEPING)
-    meter = Meter("restoring")
-    with watched(meter):
-        undone = undo(storage, done.run)
-    files = done.files_deleted.total()
-    assert undone.files == files > 10
-    assert meter.line().startswith(f"restoring: {files:,} of {files:,} files in ")
 
 
 def test_a_poisoned_snapshot_stays_away_once_its_log_was_written_again(

@@ -91,7 +91,7 @@ def test_a_rollback_is_planned_as_a_whole_and_refused_as_a_whole(
     gone = rollback(storage, 20, trash_for=DAY).run
     clock.now += 60
     plan = planned(storage, gone)
-    assert (plan.verb, plan.left) == (RecoveryVerb.ROLLBACK, {})
+    assert (plan.verb, plan.left, plan.batch) == (RecoveryVerb.ROLLBACK, {}, 24)
     run(storage, 21, 23)
     with pytest.raises(ConfigError, match="the query has continued since"):
         plan_undo(storage, gone)
