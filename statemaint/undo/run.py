@@ -135,8 +135,8 @@ def undo(storage: Storage, run: str, *, expected: str | None = None) -> Undone:
                 there = f"{counted(back, 'file')} {'is' if back == 1 else 'are'} in place again"
                 error.add_note(f"{there}, and another undo of the run goes on")
             raise
-        if not restored or any(file.comes_back for file in restored):
-            noted(files=restored)  # an undo that brings nothing back changes nothing
+        if coming or not restored:
+            noted(files=restored)  # where nothing was to come back, nothing has changed
     done = replace(undoing.plan, files=tuple(restored))
     return Undone(run, len(done.coming), done.bytes, done.left, mine, undoing.plan.sequel)
 
