@@ -81,6 +81,12 @@ def test_a_batch_asks_for_its_own_partitions(
     assert counted({2: 2, 3: 4}).asks(StoreId(0, partition), version) is asked
 
 
+def test_a_version_needs_the_stores_of_its_own_partitions() -> None:
+    old, new = (Store(StoreId(0, partition)) for partition in (1, 3))
+    found = Checkpoint("memory:", stores=(old, new), counts={2: 2, 3: 4})
+    assert (found.needed(3), found.needed(4)) == ((old,), (old, new))
+
+
 def test_every_batch_asks_for_all_where_no_repartition_is_known() -> None:
     assert counted({}).asks(StoreId(0, 9), 3)
 
@@ -93,6 +99,8 @@ def test_every_batch_asks_for_all_where_no_repartition_is_known() -> None:
         ({2: 2, 3: 4}, 3, 7),  # of version 3 there are two partitions
         ({2: 2, 3: 4}, 4, 0),
         ({0: 1, 2: 2, 99: 4}, 1, 8),  # the others are outside the range
+        ({1: 2, 3: 4}, 3, 7),  # both ends of the range are in it
+        ({3: 4, 8: 2}, 3, 7),
     ],
 )
 def test_the_versions_that_need_a_partition_are_counted(

@@ -16,6 +16,7 @@ from statemaint.model.files import (
     classify,
     classify_any,
     disables_spark,
+    temp_of,
 )
 from statemaint.model.ids import StoreId, batch_of, version_of
 from tests.support.checkpoints import UUID
@@ -55,6 +56,21 @@ def test_a_side_file_belongs_to_its_file(name: str) -> None:
 )
 def test_tells_temp_files(name: str) -> None:
     assert classify(entry(name)) == TempFile(7, entry(name))
+
+
+@pytest.mark.parametrize(
+    ("name", "final"),
+    [
+        (f".metadata.{UUID}.tmp", "metadata"),
+        (f"..7.zip.{UUID}.TID125.tmp.crc", "7.zip"),
+        (f".7.zip.{UUID}", None),
+        ("metadata", None),
+    ],
+)
+def test_a_temp_file_has_the_name_of_the_file_it_was_to_become(
+    name: str, final: str | None
+) -> None:
+    assert temp_of(name) == final
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemaint.errors import ConfigError
-from statemaint.model.policy import PRESETS, Policy, duration, seconds
+from statemaint.model.policy import PRESETS, SETTINGS, Policy, duration, seconds
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,26 @@ def test_refuses_thresholds_that_cannot_be(changes: dict[str, float]) -> None:
 def test_refuses_a_setting_that_does_not_exist() -> None:
     with pytest.raises(ConfigError, match="trash"):
         Policy().override(trash=1)
+
+
+def test_refuses_a_part_of_a_batch() -> None:
+    with pytest.raises(ConfigError, match=r"min_batches_to_retain must be .*, not 1\.5"):
+        Policy().override(min_batches_to_retain=1.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("grace", 900.0, "15m"),
+        ("min_batches_to_retain", 7, "7"),
+        ("max_deletes_per_run", None, "unlimited"),
+        ("rebase", True, "on"),
+        ("rebase", False, "off"),
+    ],
+)
+def test_a_setting_is_shown_by_its_kind(name: str, value: float | None, text: str) -> None:
+    (setting,) = (setting for setting in SETTINGS if setting.name == name)
+    assert setting.shown(value) == text
 
 
 def test_none_keeps_the_default() -> None:

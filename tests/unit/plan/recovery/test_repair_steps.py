@@ -43,11 +43,15 @@ def steps(found: Store, *findings: Finding) -> list[list[str]]:
 
 def test_lower_snapshots_go_first_and_checksums_last() -> None:
     assert steps(
-        store("1d 1c 2d 2s 3d 3s 3k x:3.snapshot.crc"),
+        store("1d 1c 2d 2s 3d 3s 3k x:3.snapshot.crc x:.3.snapshot.crc.crc"),
         finding(FindingCode.STALE_CHECKSUM, ".1.delta.crc"),
         finding(FindingCode.CORRUPT_FILE, "3.snapshot"),
         finding(FindingCode.SNAPSHOT_MISMATCH, "2.snapshot"),
-    ) == [["2.snapshot"], [".3.snapshot.crc", "3.snapshot.crc", "3.snapshot"], [".1.delta.crc"]]
+    ) == [
+        ["2.snapshot"],
+        [".3.snapshot.crc.crc", ".3.snapshot.crc", "3.snapshot.crc", "3.snapshot"],
+        [".1.delta.crc"],
+    ]
 
 
 def test_a_checksum_goes_alone_before_it_goes_with_its_snapshot() -> None:
@@ -151,10 +155,20 @@ def test_a_rebuilt_zip_may_have_the_families_of_the_one_it_replaces() -> None:
     assert write is not None
     assert write.families is not None
     assert write.families.version == 2
+    whole = rocks_checkpoint(listed, batches=range(2))
+    (step,) = repair_steps(whole, [finding(FindingCode.MISSING_SST, "2.zip", 2)])
+    assert rebuilt(step, listed, without, range(1, 3)) == write
 
 
 def test_of_what_cannot_be_folded_nothing_is_written() -> None:
     assert from_log(store("2d"), 2) is None
+
+
+def test_no_zip_is_written_whose_format_nothing_shows() -> None:
+    found = rocks_store("1c 2c")
+    assert found.rocks is not None
+    assert from_log(found, 2) is not None
+    assert from_log(replace(found, rocks=replace(found.rocks, unsettled=True)), 2) is None
 
 
 def test_a_rebuilt_snapshot_of_one_change_and_a_zip_with_an_id() -> None:
@@ -277,3 +291,11 @@ def test_a_change_is_compared_with_the_next_snapshot() -> None:
 def test_a_snapshot_of_ours_is_no_witness_of_the_changes_in_it() -> None:
     assert compared("1d 1c 2d 2s", "1.delta", ours=True) is None
     assert compared("1d 2d 2s 2k", "2.snapshot", ours=True) is not None
+
+
+@pytest.mark.parametrize("ours", [[], ["2.zip"]])
+def test_a_zip_with_our_mark_is_no_witness_of_the_changes_in_it(ours: list[str]) -> None:
+    found = rocks_store("1c 2c 2z:a sa", written=ours)
+    entry = Entry(f"{HOME}/.1.changelog.crc", 12, None)
+    pair = witness(found, ChecksumFile(1, f"{HOME}/1.changelog", entry))
+    assert (pair is None) is bool(ours)
