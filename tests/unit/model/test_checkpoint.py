@@ -2,7 +2,7 @@
 
 import pytest
 
-from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.checkpoint import Checkpoint, Store, target_of
 from statemaint.model.ids import StoreId
 from statemaint.model.rocks import Rocks
 from tests.support.checkpoints import STORE, store
@@ -78,7 +78,9 @@ def counted(counts: dict[int, int]) -> Checkpoint:
 def test_a_batch_asks_for_its_own_partitions(
     partition: int, version: int | None, *, asked: bool
 ) -> None:
-    assert counted({2: 2, 3: 4}).asks(StoreId(0, partition), version) is asked
+    store_id, counts = StoreId(0, partition), {2: 2, 3: 4}
+    assert counted(counts).asks(store_id, version) is asked
+    assert target_of(counts, store_id, version) == (version if asked else 0)
 
 
 def test_a_version_needs_the_stores_of_its_own_partitions() -> None:

@@ -112,6 +112,7 @@ def test_a_restart_reads_the_snapshot_below_and_the_changes_above_it() -> None:
     size = of_store.files[0].entry.size
     work = replay_of(of_store, 5, record=size / 2)
     assert work == Replay(1, 1, size, 2, 2, 2 * size, 4)
+    assert Forecast(record=size / 2).load([of_store], 5).total == work
     assert replay_of(of_store, 1, record=size / 2) == Replay(1, 0, 0, 0, 1, size, 2)
 
 
