@@ -175,6 +175,7 @@ def test_an_announcement_is_read_as_it_was_written() -> None:
     stores = {
         STORES[1]: StoreNotes(written=(SNAPSHOT,), since=4),
         STORES[0]: StoreNotes(since=None),
+        StoreId(0, 1, "left-keyToNumValues"): StoreNotes(since=5),
     }
     assert parse_announcement(render_announcement(stores)) == stores
 

@@ -263,6 +263,24 @@ def test_a_number_that_is_created_again_is_deleted_again(
     assert lease_files(storage) == before
 
 
+def test_only_claims_below_a_number_or_without_a_next_one_are_deleted(
+    storage: MemoryStorage, clock: Clock
+) -> None:
+    for number in (1, 2, 3, 4):
+        storage.write(path_of(number), [b"{}"])
+        clock.now += 2 * STAYS
+    claims.forget_before(storage, 2)
+    for number in (2, 3, 4):
+        claims.take_back(storage, number)
+    assert lease_files(storage) == [path_of(2), path_of(3), path_of(4)]
+
+
+def test_where_another_run_has_deleted_all_claims_no_request_fails(storage: MemoryStorage) -> None:
+    claims.forget_before(storage, 2)
+    claims.take_back(storage, 2)
+    assert storage.requests == {"list": 2}
+
+
 # -- files of leases
 
 

@@ -62,6 +62,10 @@ def test_a_run_that_ended_with_a_full_disk_counts_what_it_moved_and_wrote(
     clock.now += 120  # its lease could not be released
     undo(storage, run.run)
     assert verify(storage, deep=True).healthy
+    undone_by = only_run(storage)
+    assert undone_by.undo_of == run.run
+    assert (undone_by.snapshots_written, undone_by.bytes_written) == (0, 0)
+    assert (undone_by.files_deleted, undone_by.bytes_deleted) == (0, 0)
 
 
 @pytest.mark.parametrize("trash_for", [0.0, 3600.0])

@@ -1,6 +1,7 @@
 """The files of pins: what is written is read, and anything else counts as a pin of every batch."""
 
 import json
+import re
 
 import pytest
 
@@ -41,8 +42,10 @@ def test_a_pin_is_read_as_it_was_written() -> None:
     assert storage.files == {}
 
 
-def test_the_format_is_what_the_document_says() -> None:
-    assert pin_in(json.dumps(FIELDS).encode()) == Pin(PATH, 7, NOW, NOW + 60, "a test")
+@pytest.mark.parametrize("batch", [0, 7, 2**63 - 2])
+def test_the_format_is_what_the_document_says(batch: int) -> None:
+    fields = {**FIELDS, "batch": batch}
+    assert pin_in(json.dumps(fields).encode()) == Pin(PATH, batch, NOW, NOW + 60, "a test")
 
 
 @pytest.mark.parametrize(
@@ -62,6 +65,17 @@ def test_the_format_is_what_the_document_says() -> None:
 def test_what_cannot_be_read_pins_every_batch(content: bytes) -> None:
     pin = pin_in(content)
     assert (pin.batch, pin.version, pin.until) == (None, 1, NOW + MOST_SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (json.dumps({**FIELDS, "format": 2}), "ValueError: not a pin of this format"),
+        (json.dumps({**FIELDS, "by": "x" * (64 << 10)}), "CodecError: .*more than 64 KiB"),
+    ],
+)
+def test_a_pin_that_cannot_be_read_shows_why(content: str, why: str) -> None:
+    assert re.match(why, pin_in(content.encode()).by)
 
 
 def test_no_pin_outlasts_its_file_by_more_than_the_most() -> None:

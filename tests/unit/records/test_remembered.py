@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemaint.audit import verify
-from statemaint.errors import NotFoundError
+from statemaint.errors import CodecError, NotFoundError
 from statemaint.listing import Entry
 from statemaint.maintain import maintain
 from statemaint.maintain.run import end_run
@@ -25,7 +25,7 @@ from statemaint.scan.handover import Handover
 from statemaint.scan.scanner import scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import COMMIT, write_checkpoint
-from tests.support.faults import HookedStorage
+from tests.support.faults import HookedStorage, refuse
 
 POLICY = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0)
 PARTITIONS = 4
@@ -130,12 +130,13 @@ def test_a_file_that_is_written_again_is_read_again() -> None:
     assert scan(reading).findings == scan(storage).findings != ()
 
 
-def test_a_file_that_is_deleted_is_not_there_once_it_is_listed_again() -> None:
+@pytest.mark.parametrize("prefix", ["", "offsets", "offsets/"])
+def test_a_file_that_is_deleted_is_not_there_once_it_is_listed_again(prefix: str) -> None:
     storage = maintained()
     reading = recalling(storage)
     scan(reading)
     storage.delete("offsets/23")
-    scan(reading)
+    assert [*reading.list(prefix)]
     with pytest.raises(NotFoundError):
         reading.read("offsets/23")
 
@@ -161,6 +162,9 @@ def test_where_tags_are_no_md5_nothing_is_remembered() -> None:
     report = maintain(storage, POLICY)
     assert report.snapshots_written == 2 * PARTITIONS
     assert REMEMBERED not in storage.files
+    before = opened(storage)
+    recalling(storage).catch_up()
+    assert opened(storage) - before == 3  # the cache, a commit and an attestation
 
 
 def test_verbs_that_only_read_write_no_cache() -> None:
@@ -171,6 +175,37 @@ def test_verbs_that_only_read_write_no_cache() -> None:
     maintain(storage, POLICY, dry_run=True)
     maintain(storage, POLICY)  # and a run that has nothing to do
     assert REMEMBERED not in storage.files
+
+
+@pytest.mark.parametrize(
+    ("path", "size", "reads"),
+    [("commits/7", 1 << 20, 1), ("commits/7", (1 << 20) + 1, 2), ("state/0/0/7.delta", 9, 2)],
+)
+def test_only_small_files_that_seldom_change_are_read_once(
+    path: str, size: int, reads: int
+) -> None:
+    storage = HookedStorage({path: bytes(size)})
+    reading = recalling(storage)
+    assert [entry.size for entry in reading.list("")] == [size]
+    for _ in range(2):
+        reading.read(path)
+    assert storage.paths("read").count(path) == reads
+
+
+@pytest.mark.parametrize(
+    "error", [NotFoundError("commits/20"), CodecError("too large", offset=0, path="commits/20")]
+)
+def test_a_file_that_cannot_be_read_any_more_is_not_in_the_cache(error: Exception) -> None:
+    storage = maintained()
+    storage.delete(REMEMBERED)
+    reading = recalling(HookedStorage(storage, before=refuse("read", "commits/20", error)))
+    reading.catch_up()
+    known = parse_remembered(reading.cache() or b"")
+    assert [storage.files[f"commits/{batch}"] in known for batch in (19, 20, 21)] == [
+        True,
+        False,
+        True,
+    ]
 
 
 def test_a_run_of_one_partition_keeps_what_is_known_of_the_others() -> None:
@@ -230,3 +265,9 @@ def test_few_new_contents_are_not_worth_a_cache() -> None:
 def test_a_cache_holds_the_smallest_contents_that_fit() -> None:
     large = [bytes([one]) * (6 << 20) for one in range(4)]
     assert parse_remembered(render_remembered([*large, b"small"])) == [b"small", *large[:2]]
+
+
+def test_no_cache_unpacks_to_more_than_twice_what_one_may_hold() -> None:
+    stored = zlib.compress(b'{"sizes":[50331648]}\n' + bytes(48 << 20))
+    (content,) = parse_remembered(stored)
+    assert len(content) <= 32 << 20

@@ -5,7 +5,17 @@ import io
 import pytest
 
 from statemaint.errors import CodecError
-from statemaint.records.segments import read_lines, stored_lines
+from statemaint.records.segments import (
+    FOLDER,
+    UNDO,
+    Line,
+    add_segment,
+    page_of,
+    read_lines,
+    run_of_page,
+    stored_lines,
+    write_merged,
+)
 from statemaint.storage import MemoryStorage
 
 
@@ -28,3 +38,11 @@ def test_a_file_that_is_missing_has_no_lines() -> None:
     storage = MemoryStorage({"there": b'{"a": 1}\n'})
     assert read_lines(storage, "there") == [{"a": 1}]
     assert read_lines(storage, "gone") == []
+
+
+def test_the_name_of_a_page_has_its_run_and_a_merged_segment_has_none() -> None:
+    storage = MemoryStorage()
+    add_segment(storage, UNDO, page_of("run-of-7", 3), [b"{}\n"])
+    assert run_of_page(write_merged(storage, UNDO, [Line(b"{}", {})])) is None
+    pages = {run_of_page(entry.path) for entry in storage.list(FOLDER)}
+    assert pages == {"run-of-7", None}

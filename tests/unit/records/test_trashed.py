@@ -121,8 +121,9 @@ def test_a_disk_keeps_no_folder_of_an_emptied_trash_and_the_index_no_run(tmp_pat
     storage = LocalStorage(tmp_path)
     for run in "abc":
         add(storage, run, 7.0)
+    (tmp_path / FOLDER / "emptied").mkdir()
     index_trash(storage, 3, 0)
-    assert size_of_trash(storage) == (3, 9)
+    assert (set(trashed_runs(storage)), size_of_trash(storage)) == ({*"abc"}, (3, 9))
     empty(storage, expired(storage, 7.0), before=lambda: None)
     assert (trashed_runs(storage), size_of_trash(storage)) == ({}, (0, 0))
     assert [*storage.folders(FOLDER)] == []
@@ -156,6 +157,19 @@ def test_a_page_without_a_whole_line_keeps_no_trash_forever() -> None:
     assert set(expired(storage, 7.0).runs) == {"a", "b"}
     empty(storage, expired(storage, 7.0), before=lambda: None)
     assert storage.files == {}
+
+
+def test_a_trash_without_a_whole_page_is_indexed_with_times_of_zero() -> None:
+    storage = HookedStorage(clock=Clock(5.0))
+    add(storage, "a")
+    line = b'{"path": "state/0/0/0.delta", "until": 99}\n'
+    storage.write(manifest_path("b", ".0-0.page-000000"), [line])  # was never whole
+    assert trashed_runs(storage) == {"a": 0.0, "b": 5.0}
+    index_trash(storage, 3, 0)
+    assert json.loads(storage.read(INDEX))["runs"] == {
+        "a": {"since": 0.0, "until": 0.0, "files": 1, "bytes": 3},
+        "b": {"since": 5.0, "until": 0.0, "files": 0, "bytes": 0},
+    }
 
 
 def test_a_file_whose_line_cannot_be_read_is_kept() -> None:

@@ -14,6 +14,7 @@ from statemaint.model.checkpoint import Store
 from statemaint.model.files import StateFile, classify
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation, FileRecord
+from statemaint.model.rocks import Upload, Uploads
 from statemaint.records.attestations import StoreNotes, parse_attestations, render_attestations
 from statemaint.scan.proofs import fingerprint, with_proofs
 from statemaint.storage import MemoryStorage
@@ -261,14 +262,16 @@ def test_two_proofs_share_the_records_of_their_files() -> None:
     assert [row[0] for row in stored["files"]] == ["1.delta", "2.delta", "3.delta"]
 
 
-def test_proofs_that_name_no_inputs_count_as_none_and_who_wrote_what_is_kept() -> None:
+def test_proofs_that_name_no_inputs_count_as_none_and_the_rest_is_kept() -> None:
     old = {
         "format": 3,
         "attestations": [{"path": SNAPSHOT, "version": 3}],
         "written": [SNAPSHOT],
         "since": 3,
+        "uploads": {"newest": [{"version": 3, "path": SNAPSHOT, "modified": 5}], "widest_gap": 2},
     }
-    assert parse_attestations(json.dumps(old).encode()) == StoreNotes((), (SNAPSHOT,), 3)
+    uploads = Uploads((Upload(3, SNAPSHOT, 5.0),), 2)
+    assert parse_attestations(json.dumps(old).encode()) == StoreNotes((), (SNAPSHOT,), 3, uploads)
 
 
 @pytest.mark.parametrize(
@@ -278,6 +281,7 @@ def test_proofs_that_name_no_inputs_count_as_none_and_who_wrote_what_is_kept() -
         {"files": [["1.delta", 16, 1.5, None]]},
         {"files": [[1, 16, 1.5, None, 0]]},
         {"files": [["1.delta", 16, 1.5, None, True]]},
+        {"files": [["1.delta", 16, 1.5, 7, 0]]},
         {"files": []},
         {"files": None},
     ],
