@@ -280,7 +280,7 @@ class Checkpoint(Displayed):
             yield {
                 **store.id.columns,
                 "snapshots": len(store.versions.snapshots),
-                "chain": length if length < inf else "broken" if self.target else None,
+                "chain": length if length < inf else "broken",
                 "files": len(store.files),
                 "bytes": store.size,
             }
