@@ -42,6 +42,8 @@ def test_a_version_needs_no_partition_that_its_batch_does_not_have() -> None:
     left = store("1d 2d 3d 4d", StoreId(0, 1))
     assert loadable(store("1d 2d 3d 4d 5d 6d"), left, counts=counts) == 6
     assert loadable(store("1d 2d 3d 4d 5d 6d"), left) == 4
+    longer = store("1d 2d 3d 4d 5d", StoreId(0, 1))
+    assert loadable(store("1d 2d 3d 4d 5d 6d"), longer, counts=counts) == 6
 
 
 def test_a_plan_without_a_committed_batch_keeps_no_version() -> None:

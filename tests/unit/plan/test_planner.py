@@ -12,10 +12,13 @@ from statemaint.model.checkpoint import Checkpoint, Operator, Provider, Store
 from statemaint.model.files import Delta, Snapshot, classify_any
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
+from statemaint.model.pins import Pin
 from statemaint.model.policy import Policy
+from statemaint.model.restart_time import Forecast
+from statemaint.model.verdict import Verdict
 from statemaint.plan.actions import Action, Attest, Delete, Plan, Request, WriteSnapshot
 from statemaint.plan.planner import _window, plan
-from statemaint.plan.reasons import AttestReason, KeepReason
+from statemaint.plan.reasons import AttestReason, KeepReason, WithheldReason
 from statemaint.plan.staleness import _unproved
 from tests.support.checkpoints import NOW, STORE, checkpoint, names, store, versions
 from tests.support.simulate import attest
@@ -209,6 +212,16 @@ def test_the_policy_lowers_the_floor() -> None:
     assert decide(NEGLECTED, policy=Policy()).floor == 1
 
 
+def test_a_pin_lowers_the_floor_until_it_ends() -> None:
+    ended, holds = (
+        Pin(f"{batch}.json", batch, created=0.0, until=until, by="test")
+        for batch, until in ((2, NOW), (4, NOW + 1))
+    )
+    seen = replace(checkpoint(store(NEGLECTED), batches=range(16, 25)), pins=(ended, holds))
+    decided = plan(seen, TIGHT, NOW)
+    assert (decided.floor, decided.pins) == (5, (holds,))
+
+
 def test_what_lies_above_the_target_is_never_touched() -> None:
     decided = decide(f"{NEGLECTED} 26d 26c 26t")
     assert decided.target == 25
@@ -231,6 +244,7 @@ def test_a_missing_delta_halts_its_store_and_no_other() -> None:
     assert codes(decided) == [FindingCode.BROKEN_CHAIN]
     assert decided.findings == ()
     assert decided.stores[0].findings[0].version == 20
+    assert decided.verdict is Verdict.BROKEN
     assert "state/0/0/20.delta is missing" in decided.stores[0].findings[0].detail
     assert {one.store for one in decided.actions} == {other}
     assert decided.units == (STORE.unit, other.unit)
@@ -351,6 +365,10 @@ def test_a_damaged_log_stops_every_store() -> None:
     decided = plan(seen, TIGHT, NOW)
     assert decided.actions == ()
     assert decided.halted
+    assert {(one.version, one.wait.reason) for one in decided.withheld} == {
+        (25, WithheldReason.HALTED),
+        (17, WithheldReason.HALTED),
+    }
 
 
 def test_a_fixed_target_is_snapshotted_though_newer_ones_exist() -> None:
@@ -388,8 +406,10 @@ def test_a_request_restricts_the_run() -> None:
         StoreId(1, 0),
         StoreId(1, 2),
     ]
-    with pytest.raises(ConfigError, match="no store matches"):
-        plan(seen, TIGHT, NOW, request=Request(stores=frozenset({"left"})))
+    nowhere = replace(asked, stores=frozenset({"left"}))
+    named = r"operators \[1\], partitions \[0, 2\], stores \['left'\]"
+    with pytest.raises(ConfigError, match=f"no store matches the {named}"):
+        plan(seen, TIGHT, NOW, request=nowhere)
 
 
 def empty() -> Checkpoint:
@@ -397,7 +417,8 @@ def empty() -> Checkpoint:
 
 
 def test_a_checkpoint_without_state_has_nothing_to_do() -> None:
-    assert plan(empty(), TIGHT, NOW).actions == ()
+    decided = plan(empty(), TIGHT, NOW)
+    assert (decided.actions, decided.loadable) == ((), 0)
 
 
 def test_a_plan_names_all_that_it_was_made_of() -> None:
@@ -405,12 +426,14 @@ def test_a_plan_names_all_that_it_was_made_of() -> None:
     found = replace(
         checkpoint(store("1d"), batches=range(2)), commit=commit, codec="zstd",
         row_checksums=True, provider=Provider.ROCKSDB, unclassified=(other, Entry("a", 1, 1.0)),
+        commit_times={0: 0.0, 1: 7200.0, 2: 14_400.0},
     )  # fmt: skip
     asked = Request(operators=frozenset({0}))
-    decided = plan(found, TIGHT, NOW, request=asked)
+    decided = plan(found, replace(TIGHT, restart_percent=50), NOW, request=asked)
     assert (decided.root, decided.query_id) == (found.root, found.query_id)
     assert (decided.commit, decided.codec, decided.row_checksums) == (commit, "zstd", True)
     assert (decided.provider, decided.now, decided.request) == (Provider.ROCKSDB, NOW, asked)
+    assert (decided.silent_after, decided.forecast) == (21_600.0, Forecast.of(found, percent=50))
     assert [(one.entry.path, one.reason) for one in decided.unclassified] == [
         ("a", KeepReason.NOT_STATE),
         ("b", KeepReason.NOT_STATE),
@@ -489,6 +512,26 @@ def test_a_restart_s_snapshot_that_is_older_than_a_change_says_of_which() -> Non
         )
         why = _unproved(snapshot, change, Chain(4, None, ())).why
         assert why.startswith(f"it is older than x, which has {which}: a query that was rewound")
+
+
+def test_a_plan_shows_halted_stores_first_and_then_those_with_most_actions() -> None:
+    seen = checkpoint(
+        store(versions("d", 1, 25) + " 25s"),
+        store(f"{NEGLECTED} 17s", StoreId(0, 1)),
+        store(f"{NEGLECTED} x:foo.snapshot", StoreId(0, 2)),
+        store(versions("d", 9, 25) + " 17s 25s", StoreId(0, 3)),
+        batches=range(16, 25),
+    )
+    decided = plan(seen, replace(TIGHT, rebase=False), NOW)
+    parts = "1 snapshot to write, 24 files to delete, 4 stores, broken"
+    assert repr(decided) == f"Plan('memory:', {parts})"
+    named = ("partitionId", "write", "attest", "delete")
+    assert [tuple(row[name] for name in named) for row in decided._rows()] == [
+        (2, "halted", 0, 0),
+        (1, 1, 1, 16),
+        (3, 0, 1, 8),
+        (0, 0, 0, 0),
+    ]
 
 
 def test_nothing_is_said_to_be_halted_where_no_batch_is_committed() -> None:

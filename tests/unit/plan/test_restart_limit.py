@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from statemaint.model.chain import Chain
@@ -60,7 +60,8 @@ def _written(of: Checkpoint, policy: Policy, request: Request | None = None) -> 
 
 def test_no_chain_is_due_while_the_forecast_is_within_the_limit() -> None:
     seen = _checkpoint(400_000, 400_000)
-    assert _written(seen, Policy(restart_within=_high(seen) + 0.01)) == {}
+    for each in (seen, replace(seen, record_size=400.0)):
+        assert _written(each, Policy(restart_within=_high(each))) == {}
     assert _written(seen, Policy()) == {0: "chain_too_long", 1: "chain_too_long"}
 
 
@@ -76,9 +77,11 @@ def test_a_chain_below_the_length_of_the_policy_is_due_past_the_limit() -> None:
     assert _written(seen, policy) == {0: "restart_too_long"}
 
 
-def test_only_the_slowest_chain_is_due_where_it_is_enough() -> None:
+def test_only_the_slowest_chains_are_due_where_they_are_enough() -> None:
     seen = _checkpoint(400, 20_000_000, 400, 400)
     assert _written(seen, Policy(restart_within=_high(seen) - 0.01)) == {1: "restart_too_long"}
+    two = _checkpoint(400, 20_000_000, 19_000_000, 400)
+    assert [*_written(two, Policy(restart_within=_high(two) - 0.01))] == [1, 2]
 
 
 def test_a_limit_that_no_snapshot_keeps_leaves_the_decision_to_the_length() -> None:
@@ -96,15 +99,16 @@ def test_more_slots_keep_a_limit_for_longer() -> None:
 
 
 def test_a_task_follows_the_plan_that_saw_every_store() -> None:
-    seen = _checkpoint(400, 20_000_000, 400, 400)
+    """Each store alone would restart within the limit."""
+    seen = _checkpoint(400, *[4_000_000] * 8)
     policy = Policy(restart_within=_high(seen) - 0.01)
     cut = plan(seen, policy, NOW).snapshots_from
-    tasks = [Request(partitions=frozenset({each}), snapshots_from=cut) for each in range(4)]
+    tasks = [Request(partitions=frozenset({each}), snapshots_from=cut) for each in range(9)]
     written = [
         _written(replace(seen, stores=seen.stores[each : each + 1]), policy, tasks[each])
-        for each in range(4)
+        for each in range(9)
     ]
-    assert written == [{}, {1: "restart_too_long"}, {}, {}]
+    assert written == [{}, *({each: "restart_too_long"} for each in range(1, 9))]
 
 
 def test_no_floor_snapshot_is_written_where_the_chain_has_a_base() -> None:
@@ -135,6 +139,7 @@ def _chain(of: Store, version: int) -> Chain:
     return chain
 
 
+@example(shapes=[(40, 4_000)], deltas=4, share=0.0, slots=1)
 @given(
     shapes=st.lists(_SIZES, min_size=1, max_size=8),
     deltas=st.integers(1, 12),
@@ -163,5 +168,6 @@ def test_what_is_due_keeps_the_limit_and_nothing_is_due_again(
         assert cut == BY_LENGTH
     else:
         assert due
+        assert cut != BY_LENGTH
         assert forecast.seconds(forecast.load(after, target)).high <= limit
         assert snapshots_from(replace(seen, stores=tuple(after)), after, policy, target) == NEVER

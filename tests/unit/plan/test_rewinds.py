@@ -108,6 +108,21 @@ def test_a_log_gives_a_version_from_the_beginning_or_from_a_proof_that_reaches_i
 def test_the_proof_of_an_attempt_that_does_not_count_says_nothing() -> None:
     one, whole = rewritten(10.0, 130.0, 140.0, 150.0)
     other = Snapshot(4, Entry(f"{HOME}/4_b.snapshot", 1, 100.0))
-    one = replace(one, files=(*one.files, other))
-    assert one.versions.snapshots[4] == other
-    assert [*loose(one, whole, 4)] == []
+    of_four = replace(one, files=(*one.files, other))
+    assert of_four.versions.snapshots[4] == other
+    assert [*loose(of_four, whole, 4)] == []
+    low, counts = (Snapshot(3, Entry(f"{HOME}/{name}.snapshot", 1, 100.0)) for name in ("3", "3_b"))
+    proof = replace(one.attestations[0], path=low.entry.path, version=3)
+    one = replace(one, files=(*one.files, low, counts), attestations=(proof, *one.attestations))
+    assert [found.snapshot.version for found in loose(one, whole, 4)] == [4]
+
+
+def test_what_a_proof_names_below_the_first_rewritten_change_was_not_written_again() -> None:
+    """The proof names another attempt of version 3."""
+    one, whole = rewritten(10.0, 20.0, 130.0, 140.0)
+    named = tuple(FileRecord(f"{HOME}/{version}.delta", 1, 20.0) for version in (2, 4))
+    proof = replace(one.attestations[0], start=1, inputs=named)
+    one = replace(one, attestations=(proof,))
+    (found,) = loose(one, whole, 4)
+    both = [*written_below([replace(found, shown=False), found], one, whole, 4)]
+    assert [[entry.path for entry in it.replaced] for it in both] == [[f"{HOME}/3.delta"]]

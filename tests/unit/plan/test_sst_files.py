@@ -2,8 +2,11 @@
 
 import pytest
 
+from statemaint.model.chain import Chain
+from statemaint.model.checkpoint import Store
 from statemaint.model.rocks import oldest_kept
-from statemaint.plan.sst_files import _is_lowest, _Zips, overtakes
+from statemaint.plan.sst_files import _is_lowest, _Zips, may_share, overtakes
+from tests.support.checkpoints import store as hdfs_store
 from tests.support.rocks import rocks_store, window
 
 
@@ -27,11 +30,31 @@ def test_the_lowest_zip_is_never_ours(version: int, *, lowest: bool) -> None:
     assert not _is_lowest(zips(30, 40, 50), version)
 
 
+@pytest.mark.parametrize(
+    ("store", "shares"),
+    [
+        (rocks_store("40z 50z 51c"), True),
+        (rocks_store("40z 41c 60z"), False),  # its base is not the newest
+        (rocks_store("1c 2c"), False),
+        (hdfs_store("1s 2d"), False),
+    ],
+    ids=["the newest", "an older one", "no zip", "no zips"],
+)
+def test_a_zip_shares_tables_with_the_newest_zip_only(store: Store, *, shares: bool) -> None:
+    newest = max(store.versions.deltas)
+    chain = store.versions.chain(newest)
+    assert isinstance(chain, Chain)
+    assert may_share(store, chain) is shares
+
+
 def test_an_upload_counts_within_the_quiet_window() -> None:
     changes = " ".join(f"{version}c" for version in range(20, 51))
     store = rocks_store(f"{changes} 20z 30z", since=1)
     assert overtakes(store, 45, window(45, 49))
     assert not overtakes(store, 45, window(45, 50))
+    for newer, overtaken in ((40, False), (41, True)):  # at 60, when 38.zip would be kept
+        two = rocks_store(f"{changes} 31z {newer}z", since=1)
+        assert overtakes(two, 38, window(27, 38, 50)) is overtaken
 
 
 def test_only_clean_ups_to_come_matter() -> None:

@@ -368,6 +368,15 @@ def test_what_a_stale_snapshot_hid_is_compared_before_it_is_loaded_for_the_first
     assert f"once {HOME}/4.snapshot, which is stale, is deleted" in heir.why
 
 
+def test_the_newest_snapshot_below_a_stale_one_is_compared_and_none_above_it() -> None:
+    store, checkpoint = with_low(proved=False)
+    others = tuple(
+        Snapshot(version, Entry(f"{HOME}/{version}.snapshot", 100, 250.0)) for version in (3, 5)
+    )
+    found = judge(replace(store, files=(*store.files, *others)), checkpoint)
+    assert [one.path for one in found.disputed] == [f"{HOME}/3.snapshot"]
+
+
 @pytest.mark.parametrize(("proved", "first"), [(True, 1), (False, 3)])
 def test_what_is_proved_or_cannot_be_disproved_takes_its_place(
     proved: bool,  # noqa: FBT001

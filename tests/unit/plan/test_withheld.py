@@ -20,7 +20,7 @@ from statemaint.plan.staleness import Judgement
 from statemaint.plan.withheld import Waiting, by_reason, long_waits, together
 from statemaint.report.task import dumped, loaded
 from statemaint.report.to_json import plan_json
-from tests.support.checkpoints import NOW, checkpoint, store, versions
+from tests.support.checkpoints import NOW, STORE, checkpoint, store, versions
 from tests.support.paths import ROOT
 from tests.support.rocks import rocks_checkpoint, rocks_store
 
@@ -153,6 +153,8 @@ def test_a_partition_that_later_batches_lack_gets_no_snapshot_at_the_floor() -> 
     found = planned(replace(seen, counts=counts, partitions={0: 1}))
     old = [one for one in found.withheld if one.store.partition == 1]
     assert [(one.version, one.wait.reason) for one in old] == [(9, WithheldReason.OLD_PARTITION)]
+    counts = {7: 2, 8: 1, 9: 1, 10: 1, 11: 1}
+    assert planned(replace(seen, counts=counts, partitions={0: 1})).withheld == ()
 
 
 def test_the_runbook_has_each_reason_to_withhold() -> None:
@@ -170,17 +172,29 @@ def test_the_sentence_says_how_many_why_until_when_and_what_to_do() -> None:
         "lower the query's spark.sql.streaming.stateStore.minDeltasForSnapshot to have executors "
         "write snapshots in time; see FOREIGN_MAINTAINER in the runbook to have them write none"
     )
-    assert "until 2027-01-15 08:00:00 UTC; lower orphan_age" in str(
-        Waiting(WithheldReason.YOUNG_CHECKSUM, 2, 1, 8, 8, 8, 0.1, time=1_800_000_000.0)
+    two = str(Waiting(WithheldReason.YOUNG_CHECKSUM, 2, 1, 8, 8, 8, 0.1, time=1_800_000_000.0))
+    assert two.startswith("2 due snapshots (1 at the floor) are not written, ")
+    assert "until 2027-01-15 08:00:00 UTC; lower orphan_age" in two
+
+
+def test_a_snapshot_due_at_the_floor_makes_no_restart_longer() -> None:
+    reason = WithheldReason.YOUNG_CHECKSUM
+    target = Withheld(
+        STORE, 40, SnapshotReason.CHAIN_TOO_LONG, 30, 0.5, Wait(reason, time=NOW + 50)
     )
+    assert by_reason([target]) == (Waiting(reason, 1, 0, 30, 30, 30, 0.5, time=NOW + 50),)
+    floor = replace(target, due=SnapshotReason.REBASE)
+    assert by_reason([floor]) == (Waiting(reason, 1, 1, 30, 0, 0, 0.0, time=NOW + 50),)
 
 
 def test_the_parts_of_a_run_add_up_by_reason() -> None:
     first = Waiting(WithheldReason.EXECUTORS, 2, 1, 30, 20, 60, 0.5, version=80)
-    second = Waiting(WithheldReason.EXECUTORS, 1, 0, 25, 25, 50, 0.7, version=90)
+    second = Waiting(WithheldReason.EXECUTORS, 1, 1, 25, 25, 50, 0.7, version=90)
     other = Waiting(WithheldReason.HALTED, 1, 0, 9, 9, 9, 0.1)
-    whole = Waiting(WithheldReason.EXECUTORS, 3, 1, 30, 25, 60, 0.7, version=90)
+    whole = Waiting(WithheldReason.EXECUTORS, 3, 2, 30, 25, 60, 0.7, version=90)
     assert together([other, first, second]) == (whole, other)
+    ends = [replace(other, time=time) for time in (NOW, None, NOW + 5, NOW + 1)]
+    assert [one.time for one in together(ends)] == [NOW + 5]
     assert loaded(Waiting, dumped(whole)) == whole
 
 
@@ -208,7 +222,9 @@ def test_a_wait_that_keeps_a_restart_long_is_a_notice_with_its_forecast() -> Non
 @pytest.mark.parametrize(("deltas", "notices"), [(LONG_CHAIN, 0), (LONG_CHAIN + 1, 1)])
 def test_a_short_wait_is_no_notice(deltas: int, notices: int) -> None:
     seen = checkpoint(store(f"{versions('d', 1, deltas)} {deltas}k@0"), batches=[deltas - 1])
-    assert len([*long_waits(planned(seen).withheld)]) == notices
+    found = [*long_waits(planned(seen).withheld)]
+    assert len(found) == notices
+    assert all(re.search(r"in about [\d.]+ s$", one.detail) for one in found)
 
 
 def test_damage_has_findings_of_its_own_and_needs_no_notice() -> None:

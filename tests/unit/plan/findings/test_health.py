@@ -11,6 +11,7 @@ from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, batch_of
+from statemaint.model.pins import Pin
 from statemaint.plan.findings.health import batches_through, diagnose
 from tests.support.checkpoints import NOW, STORE, checkpoint, store
 from tests.support.rocks import rocks_checkpoint, rocks_store
@@ -153,9 +154,13 @@ def test_where_each_batch_writes_a_zip_one_above_the_last_commit_is_in_order() -
         ("2z 3z", ()),
         ("2z 3z 4z", (above(4, "4.zip", 2),)),
         ("2z 3c 3z", (above(3, "3.zip", 2),)),
+        ("2c 2z 3z", (above(3, "3.zip", 2),)),
     ):
         one = rocks_store(notation)
         assert diagnose(one, rocks_checkpoint(one, batches=[1])) == expected
+    first = rocks_store("1z")
+    begun = replace(rocks_checkpoint(first, batches=[]), offsets=(0,))
+    assert diagnose(first, begun) == ()
 
 
 def test_that_of_a_repartition_that_has_not_ended_is_in_order() -> None:
@@ -185,6 +190,32 @@ def test_a_zip_that_lacks_a_table_spoils_the_batches_that_load_from_it() -> None
 def test_an_empty_store_of_a_query_that_has_not_begun_is_in_order() -> None:
     empty = Store(STORE, ())
     assert diagnose(empty, checkpoint(empty, batches=())) == ()
+
+
+# -- pins
+
+
+def test_a_pin_below_the_log_whose_version_does_not_load_is_named() -> None:
+    """The log has batches 3 to 5; batch 2 has one partition, and batches 0 and 1 are cleaned up."""
+    left = store("3d 4d 5d", StoreId(0, 1))
+    pins = tuple(
+        Pin(f"pins/{batch}.json", batch, created=0.0, until=NOW + 1, by="a report")
+        for batch in (None, 3, 5, 2, 0)
+    )
+    counts = {0: 2, 2: 1, 3: 2, 4: 2, 5: 2}
+    logs = Checkpoint("memory:", batches=(3, 4, 5), stores=(left,), counts=counts, pins=pins)
+    named = Finding(
+        FindingCode.BROKEN_PIN,
+        "state/0/1: version 1 of batch 0, which pins/0.json pins (a report), does not load: Spark's"
+        " own clean-up heeds no pin. If no copy has its files, end it: `statemaint pins` with "
+        "--end 0",
+        StoreId(0, 1),
+        1,
+        "pins/0.json",
+    )
+    for whole in (logs, replace(logs, batches=(), pins=pins[-1:])):
+        found = [one for one in diagnose(left, whole) if one.code is FindingCode.BROKEN_PIN]
+        assert found == [named]
 
 
 # -- which batches need a file

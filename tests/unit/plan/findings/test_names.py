@@ -7,7 +7,7 @@ import pytest
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.plan.findings.health import name_findings, unloadable
-from statemaint.plan.findings.restart import blocks_batch, blocks_load, names_snapshot
+from statemaint.plan.findings.restart import blockers, blocks_batch, blocks_load, names_snapshot
 from tests.support.checkpoints import STORE, checkpoint, store
 from tests.support.rocks import rocks_store
 
@@ -87,15 +87,20 @@ def test_a_directory_takes_the_name_of_a_file_to_come() -> None:
         ("4_b.zip", True),
         ("4_b.changelog", True),
         ("3_a.changelog", True),
-        ("2.zip", True),
+        ("2.zip", False),
+        ("2_x.zip", True),
+        ("1.zip", True),
         ("1_x.changelog", True),
     ],
 )
 def test_under_unique_ids_only_names_of_committed_versions_are_used_again(
     name: str, *, in_the_way: bool
 ) -> None:
-    """Versions 1 and 2 were written without ids; the next change is `5_<new id>.changelog`."""
-    with_ids = rocks_store("1c 2c 3_ac 4_bc", ids={3: "a", 4: "b"}, plain=2)
+    """Version 1 was written without an id, and no commit shows the id of version 2.
+
+    The next change is `5_<new id>.changelog`.
+    """
+    with_ids = rocks_store("1c 2_xc 3_ac 4_bc", ids={3: "a", 4: "b"}, plain=1)
     findings = [*name_findings(with_ids, with_folders(name))]
     assert [one.code for one in findings] == [FindingCode.BLOCKED_NAME] * in_the_way
     without = [*name_findings(rocks_store("1c 2c 3c 4c"), with_folders("5.changelog", "5.zip"))]
@@ -112,6 +117,9 @@ def test_a_batch_is_blocked_by_the_name_of_its_change() -> None:
     assert not blocks_batch(blocked("4.delta", 4), 5)
     assert not blocks_batch(blocked("4.snapshot", 4), 4)
     assert not blocks_batch(blocked(None, 4), 4)
+    new = checkpoint(store(""), batches=())
+    found = [blocked("1.delta", 1), blocked("2.delta", 2)]
+    assert [*blockers(new, found)] == found[:1]
 
 
 def test_a_directory_has_a_snapshot_s_name_by_its_path() -> None:

@@ -7,7 +7,7 @@ from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.plan.findings.health import diagnose
 from statemaint.plan.planner import plan
-from tests.support.checkpoints import NOW, checkpoint, store, versions
+from tests.support.checkpoints import NOW, STORE, checkpoint, store, versions
 
 DELTAS = versions("d", 1, 30)
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=2, grace=0)
@@ -28,7 +28,8 @@ def test_one_file_outside_halts_its_store() -> None:
     assert plan(sound, TIGHT, NOW).stores[0].actions
     assert plan(halted, TIGHT, NOW).stores[0].actions == ()
     [finding] = [one for one in diagnose(linked, halted) if one.damage]
-    assert (finding.code, finding.path) == (FindingCode.REFUSED_LINK, "state/0/0/1.delta")
+    assert (finding.code, finding.store) == (FindingCode.REFUSED_LINK, STORE)
+    assert finding.path == "state/0/0/1.delta"
     assert "state/0/0/1.delta is outside the checkpoint" in finding.detail
     assert finding.batches == ()
 
