@@ -83,6 +83,17 @@ def test_reads_a_stream_that_hands_out_little(codec: Compression) -> None:
     assert b"".join(compression.decode(codec, Trickle(stored))) == ROWS
 
 
+@IN_BLOCKS
+def test_damage_has_the_same_place_in_a_stream_that_hands_out_little(codec: Compression) -> None:
+    stored = encode(codec, ROWS) + b"no header of a block"
+    places = set()
+    for stream in (io.BytesIO(stored), Trickle(stored)):
+        with pytest.raises(CodecError) as caught:
+            list(codec.blocks(stream))
+        places.add(caught.value.offset)
+    assert len(places) == 1
+
+
 @ALL
 def test_reads_streams_in_a_row(codec: Compression) -> None:
     assert decode(codec, encode(codec, ROWS) + encode(codec, b"more")) == ROWS + b"more"

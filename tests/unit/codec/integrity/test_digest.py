@@ -16,6 +16,14 @@ def test_order_does_not_matter(state: dict[bytes, bytes], random: object) -> Non
     assert digest(rows, KEY) == digest(state.items(), KEY)
 
 
+@given(STATES, st.integers(0, 8))
+def test_digests_of_two_parts_add_up_to_that_of_the_whole(
+    state: dict[bytes, bytes], at: int
+) -> None:
+    rows = list(state.items())
+    assert digest(rows[:at], KEY) + digest(rows[at:], KEY) == digest(rows, KEY)
+
+
 @given(STATES, STATES)
 def test_other_rows_give_another_digest(one: dict[bytes, bytes], two: dict[bytes, bytes]) -> None:
     assert (digest(one.items(), KEY).digest == digest(two.items(), KEY).digest) == (one == two)

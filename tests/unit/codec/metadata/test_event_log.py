@@ -29,10 +29,13 @@ def test_a_restart_takes_from_the_start_to_the_end_of_its_first_batch() -> None:
     assert found(*lines) == [PastRestart(7, NOON, 4.0, warm=False, spark="4.3.0", slots=4)]
 
 
-def test_what_later_batches_take_is_no_time_of_the_restart() -> None:
-    later = [progress("a", batch, 10 * batch, 600, took) for batch, took in ((8, 400), (9, 600))]
+@pytest.mark.parametrize(("added", "seconds"), [((400, 600), 4.0 - 0.5), ((8000, 9000), 0.0)])
+def test_what_later_batches_take_is_no_time_of_the_restart(
+    added: tuple[int, int], seconds: float
+) -> None:
+    later = [progress("a", batch, 10 * batch, 600, took) for batch, took in enumerate(added, 8)]
     (restart,) = found(started("a", 0), progress("a", 7, 1.5, 2500, 2000), *later)
-    assert restart.seconds == pytest.approx(4.0 - 0.5)
+    assert restart.seconds == pytest.approx(seconds)
 
 
 def test_a_trigger_without_a_batch_is_not_the_first() -> None:
@@ -49,8 +52,15 @@ def test_the_second_start_of_a_process_is_warm() -> None:
 
 def test_an_executor_that_has_left_has_no_slots() -> None:
     gone = event("SparkListenerExecutorRemoved", **{"Executor ID": "2"})
-    (restart,) = found(gone, started("a", 0), progress("a", 7, 1, 1000, 900), cpus="1")
+    (restart,) = found(gone, gone, started("a", 0), progress("a", 7, 1, 1000, 900), cpus="1")
     assert restart.slots == 4
+
+
+def test_a_log_that_names_neither_its_spark_nor_its_cores_has_none() -> None:
+    added = event("SparkListenerExecutorAdded", **{"Executor ID": "1"})
+    begin = (event("SparkListenerLogStart"), added, started("a", 0))
+    (restart,) = restarts((*begin, progress("a", 7, 1, 1000, 900)), QUERY)
+    assert (restart.spark, restart.slots) == ("", 0)
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,21 @@ def test_unique_ids_that_cannot_be_are_an_error(ids: str, text: str) -> None:
     assert caught.value.offset == 0
 
 
+@pytest.mark.parametrize(
+    ("ids", "valid"),
+    [
+        ([], True),
+        (["a", "b-2"], True),
+        (["a", ""], False),
+        (["a", "../b"], False),
+        (["a\nb"], False),
+        (["a\n", "b"], False),
+    ],
+)
+def test_ids_are_valid_together_if_each_is(ids: list[str], valid: bool) -> None:  # noqa: FBT001
+    assert logs.are_unique_ids(ids) == valid
+
+
 LONG = "x" * 90
 
 
@@ -141,6 +156,13 @@ def test_settings_that_are_no_map_are_an_error() -> None:
     with pytest.raises(CodecError, match="not a map") as caught:
         logs.parse_conf(b'v1\n{"conf":[]}')
     assert caught.value.offset == 0
+
+
+@pytest.mark.parametrize("version", [b"v1", b"v2"])
+def test_pinned_settings_are_replaced_and_all_else_stays(version: bytes) -> None:
+    content = version + b'\n{"batchWatermarkMs":7,"conf":{"a":"1","b":"2"}}\n{"logOffset":3}'
+    changed = logs.with_conf(content, {"b": "5"})
+    assert changed == content.replace(b'"b":"2"', b'"b":"5"')
 
 
 def test_an_offset_entry_of_format_1_has_its_sources_in_order() -> None:
@@ -270,9 +292,10 @@ def test_the_name_of_a_schema_file_has_large_letters_or_small() -> None:
         logs.parse_state_metadata(with_properties([], f'["{"x" * 90}"]'))
 
 
-def test_unique_ids_are_replaced_and_every_other_field_stays() -> None:
+@pytest.mark.parametrize("version", [b"v1", b"v2", b"v3"])
+def test_unique_ids_are_replaced_and_every_other_field_stays(version: bytes) -> None:
     text = '{"nextBatchWatermarkMs":7,"stateUniqueIds":{"0":[["a"],["b"]]},"sink":{"x":"\u00e9"}}'
-    content = b"v3\n" + text.encode()
+    content = version + b"\n" + text.encode()
     changed = logs.with_unique_ids(content, {0: (("c",), ("d",))})
     assert changed == content.replace(b'"a"', b'"c"').replace(b'"b"', b'"d"')
     assert logs.with_unique_ids(content + b"\nmore", {0: (("c",), ("d",))}) == changed + b"\nmore"
@@ -283,6 +306,7 @@ def test_a_commit_gets_unique_ids_and_loses_them() -> None:
     ids = {0: (("a", "b"), ("c", "d"))}
     content = b'v2\n{"nextBatchWatermarkMs":7,"stateUniqueIds":{"0":[["a","b"],["c","d"]]}}'
     assert logs.with_unique_ids(plain, ids) == content
+    assert logs.with_unique_ids(plain + b"\nmore", ids) == content + b"\nmore"
     assert logs.with_unique_ids(content, {}) == plain
     assert logs.with_unique_ids(content.replace(b"v2", b"v3"), ids)[:2] == b"v3"
     with pytest.raises(CodecError, match="log format v3"):
@@ -293,5 +317,15 @@ def test_a_commit_gets_unique_ids_and_loses_them() -> None:
     "content", [b"v2\n{}", b'v2\n{"stateStoreInfo":5}', b'v2\n{"stateStoreInfo":[7]}']
 )
 def test_paths_of_schemas_are_not_changed_in_anything_else(content: bytes) -> None:
-    with pytest.raises(CodecError, match="not an operator's metadata"):
+    with pytest.raises(CodecError, match="not an operator's metadata") as caught:
         logs.with_stores(content, moved=str.upper)
+    assert caught.value.offset == 0
+
+
+def test_a_store_gets_other_paths_of_schemas_or_partitions_and_all_else_stays() -> None:
+    content = with_properties([])
+    moved = logs.with_stores(content, moved=str.upper)
+    assert moved == content.replace(b"file:/a/b/0_12-ab", b"FILE:/A/B/0_12-AB")
+    assert logs.with_stores(OPERATOR, moved=str.upper) == OPERATOR
+    changed = logs.with_stores(OPERATOR, partitions=5)
+    assert changed == OPERATOR.replace(b'Partitions":2', b'Partitions":5')

@@ -211,7 +211,30 @@ def test_any_negative_value_length_deletes_without_families() -> None:
     assert decode(b"\0\0\0\1k" + struct.pack(">i", -9) + END) == (Header(1), [(16, b"k", None)])
 
 
+def test_families_in_use_are_those_that_changes_put_or_merge_into() -> None:
+    changes: list[Change] = [
+        (PUT, b"\2\0key", b"value"),
+        (MERGE, b"\xfe\xffkey", b"more"),
+        (DELETE, b"\3\0key", None),
+        (DELETE_RANGE, b"\4\0a", b"\4\0b"),
+    ]
+    assert changelog.families_used(Header(2), changes) == {2, -2}
+    assert changelog.families_used(Header(1), changes) == frozenset()
+
+
 # -- damage
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(3, "it has none of the column families, 3.zip has some"), (4, "it has some .* has none")],
+)
+def test_only_one_of_a_changelog_and_a_zip_with_families_is_damage(number: int, text: str) -> None:
+    header = HEADERS[number]
+    header.must_be_like("3.zip", column_families=header.column_families)
+    with pytest.raises(CodecError, match=text) as caught:
+        header.must_be_like("3.zip", column_families=not header.column_families)
+    assert caught.value.offset == 0
 
 
 @pytest.mark.parametrize(

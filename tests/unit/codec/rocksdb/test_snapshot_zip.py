@@ -44,6 +44,7 @@ METADATA = st.builds(
     st.dictionaries(st.text(max_size=9), NUMBERS, max_size=4),
     st.dictionaries(st.text(max_size=9), st.booleans(), max_size=4),
     NUMBERS,
+    format=st.sampled_from(["v1", "v2"]),
 ) | st.builds(ZipMetadata, large("sst"), large("log"), NUMBERS, shape=st.just(ZipShape.PLAIN))
 MEMBERS = st.dictionaries(
     st.sampled_from(["CURRENT", "IDENTITY"])
