@@ -24,6 +24,7 @@ from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove, RemoveR
 from statemaint.plan.recovery.repair_steps import rebuilt
 from statemaint.planning import scan_checkpoint
 from statemaint.records.claims import Holder
+from statemaint.records.runs import FOLDER as RUNS
 from statemaint.recover import plan_repair, repair
 from statemaint.report.to_json import recovery_fingerprint, recovery_json
 from statemaint.storage import MemoryStorage, Without
@@ -615,6 +616,10 @@ def test_a_repair_is_in_the_ledger_and_among_the_runs(storage: MemoryStorage) ->
     assert line["path"] == path
     (run,) = list_runs(storage)
     assert (run.run, run.snapshots_written, run.files_deleted) == (done.run, 1, 1)
+    assert f"{RUNS}/{done.run}/mend.json" in storage.files
+    assert repr(done).endswith(f", run {done.run}, 1 file moved, 1 snapshot written)")
+    (remove,) = done.removed
+    assert [*done._rows()] == [{"path": path, "reason": remove.reason.words}]
     assert run.bytes_written == len(storage.files[path])
     proofs = scan_checkpoint(storage).stores[0].attestations
     assert [(one.path, one.rows) for one in proofs] == [(path, len(state_at(20)))]

@@ -10,16 +10,18 @@ from statemaint.audit import digest_stores, doctor, verify
 from statemaint.codec.integrity.checksum_file import hadoop
 from statemaint.codec.rocksdb.snapshot_zip import parse_metadata
 from statemaint.errors import ConfigError, DamagedError, LeaseHeldError, Superseded
-from statemaint.execute.lease import leased
+from statemaint.execute.lease import acquire, leased
 from statemaint.listing import Entry
 from statemaint.maintain import list_runs, maintain, undo
 from statemaint.model.policy import Policy
 from statemaint.plan.actions import Request
-from statemaint.plan.recovery.recovery_plan import RemoveReason
+from statemaint.plan.recovery.recovery_plan import Remove, RemoveReason, Rewind
 from statemaint.plan.recovery.rollback import rolled_back
+from statemaint.planning import scan_checkpoint
 from statemaint.records.claims import Holder
 from statemaint.records.pins import FOLDER, end_pin, write_pin
 from statemaint.recover import plan_rollback, rollback
+from statemaint.recover.carry_out import log_entries, rewind_of
 from statemaint.report.to_json import recovery_fingerprint
 from statemaint.storage import MemoryStorage, Without
 from tests.checkpoints.archive import contents
@@ -34,7 +36,7 @@ from tests.support.checkpoints import (
     store,
     write_checkpoint,
 )
-from tests.support.faults import Clock, HookedStorage, PausingStorage, each_crash
+from tests.support.faults import Clock, HookedStorage, PausingStorage, each_crash, on
 from tests.support.ledgers import ledger_lines
 from tests.support.marks import long
 
@@ -78,6 +80,33 @@ def test_the_offsets_of_the_next_batch_stay_so_that_it_reads_the_same(
     assert "offsets/23" not in [one.path for one in plan_rollback(storage, 22).removes]
     storage.write("offsets/23", [b"v1\n{"], overwrite=True)
     assert "offsets/23" in [one.path for one in plan_rollback(storage, 22).removes]
+
+
+OF_22, OF_24 = (b"%b[22]" % offsets_bytes()[:-1], b"%b[24]\n[9]" % offsets_bytes()[:-1])
+SOURCES = (("0", "[22]", "[24]"), ("1", "-", "[9]"))
+
+
+@pytest.mark.parametrize(
+    ("batch", "lost", "removed", "rewind"),
+    [
+        (22, "", "", Rewind(24, (7.0, 5.0), SOURCES, repeated=True)),
+        (22, "", "offsets/23", Rewind(24, (7.0, 5.0), SOURCES)),
+        (22, "offsets/24", "", Rewind(24, (7.0, 5.0), repeated=True)),
+        (24, "", "", Rewind(24, (7.0, 7.0))),
+    ],
+)
+def test_a_rewind_names_its_commits_and_offsets_and_says_if_the_next_batch_reads_the_same(
+    batch: int, lost: str, removed: str, rewind: Rewind
+) -> None:
+    clock = Clock(5.0)
+    storage = write_checkpoint(MemoryStorage(clock=clock))
+    clock.now = 7.0
+    for path, content in (("commits/24", COMMIT), ("offsets/22", OF_22), ("offsets/24", OF_24)):
+        storage.write(path, [content], overwrite=True)
+    storage.delete(lost)
+    removes = [Remove(storage.stat(removed), RemoveReason.ROLLED_BACK)] if removed else []
+    checkpoint, entries = scan_checkpoint(storage), log_entries(storage)
+    assert rewind_of(storage, checkpoint, entries, batch, removes) == rewind
 
 
 def test_the_newest_batch_leaves_only_what_is_not_committed(storage: MemoryStorage) -> None:
@@ -309,6 +338,26 @@ def test_a_plan_that_was_looked_at_is_the_one_that_is_done(storage: MemoryStorag
     assert of_the_query(storage) == before
 
 
+@pytest.mark.parametrize("other", [False, True])
+def test_a_rollback_is_planned_again_if_another_run_may_have_worked_since(*, other: bool) -> None:
+    storage = write_checkpoint(MemoryStorage(), last=9, batches=range(4, 9), partitions=1)
+    acquire(storage, Holder("earlier")).release()
+
+    def meanwhile() -> None:
+        storage.write("offsets/9", [offsets_bytes()])
+        storage.write("commits/9", [COMMIT])
+        if other:
+            acquire(storage, Holder("other")).release()
+
+    live = HookedStorage(storage, before=on("write", "_statemaint/lease/*", meanwhile, once=True))
+    if other:
+        done = rollback(live, 6, trash_for=MONTH)
+        assert {"commits/9", "commits/8"} <= {one.path for one in done.removed}
+    else:
+        with pytest.raises(Superseded, match="commits/9: changed since this was planned"):
+            rollback(live, 6, trash_for=MONTH)
+
+
 # -- a query that runs all the same
 
 
@@ -355,9 +404,8 @@ def test_a_file_that_was_replaced_stays(storage: MemoryStorage) -> None:
         beside.write("state/0/1/25.delta", [b"another attempt"], overwrite=True)
 
     live = pausing(dict(storage.files), first, replaced)
-    with pytest.raises(
-        Superseded, match=r"25\.delta: was replaced since this was planned; plan again\n1 file is"
-    ):
+    why = r"25\.delta: was replaced since this was planned; plan again\n1 file is in the trash "
+    with pytest.raises(Superseded, match=f"{why}already, `statemaint undo` of run .* brings it ba"):
         rollback(live, 22, trash_for=MONTH)
     assert live.files["state/0/1/25.delta"] == b"another attempt"
 
@@ -487,7 +535,9 @@ def test_a_rollback_is_in_the_ledger_and_among_the_runs(storage: MemoryStorage) 
 
 def test_where_nothing_lies_above_nothing_is_written(storage: MemoryStorage) -> None:
     before = dict(storage.files)
-    assert rollback(storage, 24, trash_for=MONTH).run == ""
+    done = rollback(storage, 24, trash_for=MONTH)
+    assert done.run == ""
+    assert repr(done).endswith(", nothing done, 0 files moved, 0 snapshots written)")
     assert storage.files == before
     plan_rollback(storage, 20)
     assert storage.files == before
