@@ -78,13 +78,14 @@ def codes(report: Report) -> set[FindingCode]:
     return {one.code for one in report.findings}
 
 
-def test_one_file_announces_the_snapshots_of_all_stores_and_is_deleted() -> None:
-    storage = neglected(Recording())
+@pytest.mark.parametrize("partitions", [2, 3])
+def test_one_file_announces_the_snapshots_of_all_stores_and_is_deleted(partitions: int) -> None:
+    storage = neglected(Recording(), partitions)
     report = maintain(storage, TIGHT)
-    assert report.snapshots_written == 6
+    assert report.snapshots_written == 2 * partitions
     first, *others = records(storage)
     assert first == f"{ANNOUNCED}/{report.run}.json"
-    assert sorted(others) == [attestation_path(one) for one in STORES]
+    assert sorted(others) == [attestation_path(one) for one in STORES[:partitions]]
     assert storage.announcements == []
 
 
@@ -112,6 +113,7 @@ def test_the_snapshots_of_a_killed_run_are_known_as_ours() -> None:
     assert storage.announcements
     (store, *_) = scan(storage).stores
     assert not store.attestations
+    assert store.since == 25  # the target of the killed run, whatever a later one has
     assert {one for one in store.written if one in storage.files} == {
         one.path for one in storage.list("state/0/0") if "snapshot" in one.path
     }
@@ -119,10 +121,12 @@ def test_the_snapshots_of_a_killed_run_are_known_as_ours() -> None:
 
 def test_the_next_run_takes_over_what_a_killed_one_has_announced() -> None:
     storage = killed()
+    strange = f"{ANNOUNCED}/0.json"  # of another build: what is listed after it counts
+    storage._files = {strange: (b"?", 0.0), **storage._files}
     report = maintain(storage, TIGHT)
     assert FindingCode.FOREIGN_MAINTAINER not in codes(report)
     assert report.exit_code == 0
-    assert storage.announcements == []
+    assert storage.announcements == [strange]
     assert not any(store.uploads.newest for store in scan(storage).stores)
 
 

@@ -5,7 +5,7 @@ from threading import Barrier, Thread
 
 import pytest
 
-from statemaint.errors import LeaseLostError, StorageError
+from statemaint.errors import AlreadyExistsError, LeaseLostError, NotFoundError, StorageError
 from statemaint.execute.attempts import (
     SECONDS,
     LeaseGuardedStorage,
@@ -15,6 +15,7 @@ from statemaint.execute.attempts import (
     forget_units,
 )
 from statemaint.execute.lease import acquire, leased
+from statemaint.listing import Entry
 from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.work import WorkOrder, maintain_part
 from statemaint.model.policy import Policy
@@ -44,10 +45,18 @@ def no_work(_storage: Storage) -> Rows:
     raise AssertionError("the unit was worked on again")
 
 
-def test_the_attempts_after_the_first_have_its_outcome() -> None:
+def test_the_attempts_after_the_first_have_its_outcome_and_write_nothing() -> None:
     storage = MemoryStorage()
     assert UnitClaim(storage, "run", "0-0").once(lambda _: ROWS) == ROWS
+    before = storage.files
     assert UnitClaim(storage, "run", "0-0").once(no_work) == ROWS
+    assert storage.files == before
+
+
+def test_an_outcome_that_cannot_be_read_is_made_again() -> None:
+    claim = UnitClaim(MemoryStorage(), "run", "0-0")
+    claim.storage.write(f"{claim.folder}/outcome.json", [b'[{"store'])
+    assert claim.once(lambda _: ROWS) == claim.outcome() == ROWS
 
 
 @pytest.mark.parametrize("other", [("run", "0-1"), ("run 2", "0-0")])
@@ -77,7 +86,11 @@ def test_an_attempt_that_waited_returns_what_the_other_one_made() -> None:
         storage.replace(f"{claim.folder}/outcome.json", [b'[{"store": "default"}]'])
         lease.release()
 
-    assert UnitClaim(storage, "run", "0-0", pause=ends).once(no_work) == ROWS
+    def claims_again() -> None:
+        raise AssertionError("the unit was claimed again")
+
+    waiting = UnitClaim(storage, "run", "0-0", pause=ends)
+    assert waiting.once(no_work, again=claims_again) == ROWS
 
 
 def test_the_attempt_after_a_lost_executor_works_once_the_claim_has_ended() -> None:
@@ -207,6 +220,7 @@ def test_no_folder_of_a_unit_is_left_on_a_disk_and_no_link_is_followed(tmp_path:
     theirs = tmp_path / "theirs/empty"
     theirs.mkdir(parents=True)
     (tmp_path / "root" / UNITS / "link").symlink_to(theirs.parent)
+    assert SubdirectoryStorage(storage, "_statemaint").links("units") == ["units/link"]
     storage.delete_folders(UNITS)
     assert list(storage.list(f"{UNITS}/run"))  # of a unit at work
     (tmp_path / "root" / UNITS / "link").unlink()
@@ -216,9 +230,15 @@ def test_no_folder_of_a_unit_is_left_on_a_disk_and_no_link_is_followed(tmp_path:
     storage.delete_folders(UNITS)
 
 
-def test_a_run_that_has_lost_its_lease_deletes_no_folder_of_a_unit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("file", [None, "outcome.json"])
+def test_a_run_that_has_lost_its_lease_deletes_no_file_or_folder_of_a_unit(
+    tmp_path: Path, file: str | None
+) -> None:
     place = tmp_path / UNITS / "later" / "0-0"
     place.mkdir(parents=True)
+    if file:
+        place /= file
+        place.write_bytes(b"[]")
 
     def lost() -> None:
         raise LeaseLostError("root", 1)
@@ -229,9 +249,11 @@ def test_a_run_that_has_lost_its_lease_deletes_no_folder_of_a_unit(tmp_path: Pat
 
 
 def test_a_guarded_storage_changes_what_it_wraps_while_the_unit_is_held() -> None:
-    storage = MemoryStorage({"a": b"1", "b": b"2", "c": b"3"})
+    storage = MemoryStorage({"a": b"1", "b": b"2", "c": b"3", "g": b"4"})
     place = SubdirectoryStorage(storage, f"{UNITS}/run/0-0")
-    guarded = LeaseGuardedStorage(storage, acquire(place, Holder("unit")))
+    lease = acquire(place, Holder("unit"))
+    lease.renew()
+    guarded = LeaseGuardedStorage(storage, lease)
     assert guarded.exclusive
     assert place.root == f"{storage.root}/{UNITS}/run/0-0"
     assert [*place.folders("_statemaint")] == ["lease"]
@@ -239,6 +261,24 @@ def test_a_guarded_storage_changes_what_it_wraps_while_the_unit_is_held() -> Non
     guarded.delete("b")
     guarded.append("e", b"x\n")
     guarded.replace("f", [b"y"])
-    guarded.delete_all(["c"])
+    checks, moved = list[str](), list[Entry]()
+    guarded.delete_all(["c"], before=lambda: checks.append("delete"))
+    moves = [(storage.stat("g"), "h")]
+    guarded.move_all(moves, before=lambda: checks.append("move"), after=moved.append)
+    assert (checks, [entry.path for entry in moved]) == (["delete", "move"], ["g"])
     ours = {path: one for path, one in storage.files.items() if UNITS not in path}
-    assert ours == {"d": b"1", "e": b"x\n", "f": b"y"}
+    assert ours == {"d": b"1", "e": b"x\n", "f": b"y", "h": b"4"}
+
+
+def test_storages_of_a_unit_replace_no_file_unasked_and_look_for_the_file_it_is_like() -> None:
+    storage = MemoryStorage({"a": b"1", f"{UNITS}/a": b"2"})
+    place = SubdirectoryStorage(storage, UNITS)
+    guarded = LeaseGuardedStorage(storage, acquire(place, Holder("unit")))
+    for written in (guarded, place):
+        with pytest.raises(AlreadyExistsError):
+            written.write("a", [b"another"])
+    with pytest.raises(NotFoundError, match="missing"):
+        guarded.write("b", [b"new"], like="missing")
+    with pytest.raises(NotFoundError, match="missing"):
+        guarded.move("a", "b", like="missing")
+    assert storage.read("a") == b"1"

@@ -5,9 +5,10 @@ import io
 import json
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import google_crc32c
 import pytest
@@ -685,10 +686,15 @@ def at_the_newest_snapshot(
 def test_a_storage_that_notices_before_it_has_read_has_it_compared(
     storage: MemoryStorage,
 ) -> None:
+    class RefusesUnread(HookedStorage):
+        def write(self, path: str, chunks: Iterable[bytes], **how: Any) -> Entry:
+            self._point("write", path)
+            return MemoryStorage.write(self, path, chunks, **how)
+
     def refuse(path: str) -> None:
         raise AlreadyExistsError(path)
 
-    racing = HookedStorage(storage, before=at_the_newest_snapshot(storage, refuse))
+    racing = RefusesUnread(storage, before=at_the_newest_snapshot(storage, refuse))
     report = maintain(racing, TIGHT)
     assert (report.exit_code, report.snapshots_written) == (0, 3)
     assert states(racing) == expected()

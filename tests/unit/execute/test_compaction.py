@@ -5,7 +5,7 @@ import json
 import pytest
 
 from statemaint.errors import LeaseLostError
-from statemaint.execute.ledger import MOST_SEGMENTS, _for_trash, _Needs, compact
+from statemaint.execute.ledger import MOST_SEGMENTS, _for_trash, _Needs, compact, is_due
 from statemaint.records.runs import RememberedRuns
 from statemaint.records.segments import FOLDER, Line
 from statemaint.storage import MemoryStorage
@@ -44,8 +44,10 @@ def test_lines_stay_from_the_first_deletion_of_a_kept_trash_on() -> None:
 def test_a_compaction_without_its_lease_deletes_nothing() -> None:
     storage = MemoryStorage()
     for number in range(MOST_SEGMENTS):
+        assert not is_due(storage)
         content = json.dumps({"run": "old", "time": 1.0, "path": str(number)}).encode() + b"\n"
         plant_lines(storage, "0/0", content, f"old-{number:06}")
+    assert is_due(storage)
     before = {path for path in storage.files if path.startswith(FOLDER)}
 
     def lost() -> None:

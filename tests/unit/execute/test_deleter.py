@@ -7,23 +7,24 @@ from typing import Any
 import google_crc32c
 import pytest
 
-from statemaint.errors import AlreadyExistsError, Superseded
-from statemaint.execute.fence import Fence, PinWatch
+from statemaint.errors import AlreadyExistsError, StorageError, Superseded
+from statemaint.execute.fence import Fence, PinWatch, SharedLook
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.store_record import RunContext
 from statemaint.execute.stores import StoreExecutor
-from statemaint.execute.trash import Trash
+from statemaint.execute.trash import Trash, maintained
 from statemaint.fold import ClearEngine, Source
 from statemaint.listing import Entry
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
+from statemaint.model.proof import Attestation, FileRecord
 from statemaint.plan.actions import Delete
 from statemaint.plan.reasons import DeleteReason
 from statemaint.planning import plan_checkpoint
 from statemaint.records.manifest import StoreWorld, contents
 from statemaint.storage import MemoryStorage
-from tests.support.checkpoints import write_checkpoint
-from tests.support.faults import Clock, HookedStorage
+from tests.support.checkpoints import COMMIT, drop, write_checkpoint
+from tests.support.faults import Clock, HookedStorage, refuse
 from tests.support.ledgers import ledger_lines
 from tests.support.rocks import write_rocks_checkpoint
 
@@ -114,6 +115,38 @@ def test_what_relies_on_no_base_goes_without_one() -> None:
     assert storage.paths("list") == []
     assert [one.action.path for one in deleter.delete(page)] == [table.path]
     assert table.path not in storage.files
+
+
+@pytest.mark.parametrize(
+    ("placed", "held", "first"),
+    [(False, False, True), (False, True, True), (True, False, True), (True, True, False)],
+)
+def test_a_base_is_checked_before_a_page_is_noted_unless_it_was_just_read_back(
+    *, placed: bool, held: bool, first: bool
+) -> None:
+    storage = hdfs()
+    run, deletes = executor(storage)
+    base = run.deleter.base
+    assert base is not None
+    run.record.placed += [storage.stat(base)] * placed
+    run.record.held += [b"{}\n"] * held
+    storage.calls.clear()
+    list(run.deleter._pages(deletes, None))
+    assert (storage.calls[0] == ("stat", base)) is first
+
+
+def test_a_stale_snapshot_stays_when_a_file_that_takes_its_place_is_missing() -> None:
+    storage = hdfs()
+    run, _ = executor(storage)
+    chain = run.plan.store.versions.from_log(25, proved=())
+    assert chain is not None
+    entry = storage.stat(f"{HOME}/25.snapshot")
+    stale = Delete(run.plan.store.id, 25, entry, DeleteReason.STALE_SNAPSHOT, instead=chain)
+    run.deleter._instead_must_stand((stale,))
+    storage.delete(f"{HOME}/20.delta")
+    why = r"20\.delta: version 25 is loaded from it once a stale snapshot is deleted; it was repl"
+    with pytest.raises(Superseded, match=why):
+        run.deleter._instead_must_stand((stale,))
 
 
 # -- tables of RocksDB
@@ -215,6 +248,49 @@ def test_a_stale_snapshot_goes_aside_whatever_the_policy(*, trash: bool) -> None
     assert file.path not in storage.files
 
 
+class RequestOrder(Fence, SharedLook):
+    """Remembers when the lease and the commit were asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.requests: list[str] = []
+
+    def must_hold(self) -> None:
+        self.requests.append("lease")
+
+    def at(self, storage: Any, path: str, *, first: Any = None) -> Entry:
+        entry = super().at(storage, path, first=first)
+        self.requests.append(path)
+        return entry
+
+
+def test_each_page_asks_for_the_lease_and_once_for_the_commit_by_the_look_of_all_stores() -> None:
+    storage = hdfs(450)
+    storage._clock = Clock()
+    commit = max(storage.list("commits"), key=lambda entry: int(entry.name))
+    run, deletes = executor(storage, commit=commit)
+    order = RequestOrder()
+    context = replace(run.deleter.context, fence=order, look=order)
+    storage.calls.clear()
+    list(replace(run.deleter, context=context).delete(deletes))
+    assert order.requests == ["lease", commit.path] * 3
+    assert storage.paths("stat").count(commit.path) == 3
+
+
+def test_a_deletion_that_fails_halfway_reports_the_files_that_are_missing() -> None:
+    storage = hdfs()
+    side = f"{HOME}/.2.delta.crc"
+    storage.write(side, [b"crc"])
+    run, deletes = executor(storage)
+    last = deletes[-1].path
+    storage.before = refuse("delete", last)
+    done: list[str] = []
+    with pytest.raises(StorageError):
+        done.extend(outcome.action.path for outcome in run.deleter.delete(deletes))
+    assert {side, f"{HOME}/2.delta"} < {*done}
+    assert sorted(done) == sorted(delete.path for delete in deletes if delete.path != last)
+
+
 # -- moves
 
 
@@ -236,12 +312,6 @@ class Copying(Watched):
 
 def copying(files: int = 25) -> Copying:
     return write_checkpoint(Copying(), last=files, partitions=1)
-
-
-def stats(storage: MemoryStorage, work: Callable[[], object]) -> int:
-    before = storage.requests["stat"]
-    work()
-    return storage.requests["stat"] - before
 
 
 def test_the_files_of_a_page_are_moved_together_by_their_rank() -> None:
@@ -269,27 +339,39 @@ def test_a_base_that_is_replaced_during_the_copies_keeps_the_files() -> None:
     assert {one.path for one in deletes} <= storage.files.keys()
 
 
-def test_a_rewind_during_copies_that_take_long_keeps_the_files() -> None:
+@pytest.mark.parametrize("purged", [False, True])
+def test_a_rewind_during_copies_that_take_long_keeps_the_files(*, purged: bool) -> None:
     storage = copying()
     newest = max(path for path in storage.files if path.startswith("commits/2"))
     commit = storage.stat(newest)
     run, deletes = executor(storage, trash=Trash(storage, "r", 60.0), commit=commit)
     storage.seconds = 2.0
-    storage.happens = lambda: storage.write(newest, [b"v1\n{}\n"], overwrite=True)
+
+    def rewound() -> None:
+        storage.write(newest, [b"v1\n{}\n"], overwrite=True)
+        if purged:  # the entry itself no longer tells
+            storage.happens = lambda: None
+            drop(storage, "commits")
+            storage.write("commits/90", [COMMIT])
+            storage.write(f"{HOME}/20.delta", [b"written again"], overwrite=True)
+
+    storage.happens = rewound
     with pytest.raises(Superseded, match="the query was rewound"):
         list(run.deleter.delete(deletes))
     assert {one.path for one in deletes} <= storage.files.keys()
 
 
-def test_a_file_that_was_written_again_since_the_plan_is_not_moved() -> None:
+def test_a_file_written_again_since_the_plan_is_not_moved_and_the_moves_are_reported() -> None:
     storage = hdfs()
     run, deletes = executor(storage, trash=Trash(storage, "r", 60.0))
     path = deletes[-1].path
     storage.write(path, [b"written again"], overwrite=True)
-    done = []
+    storage.before = refuse("list", HOME)  # nothing else shows which files were moved
+    done: list[str] = []
     with pytest.raises(Superseded, match=f"{path}: was replaced since it was listed"):
-        done += [one.action.path for one in run.deleter.delete(deletes)]
+        done.extend(outcome.action.path for outcome in run.deleter.delete(deletes))
     assert storage.read(path) == b"written again"
+    assert done == [delete.path for delete in deletes[:-1]]
 
 
 class Overwriting(Watched):
@@ -329,6 +411,18 @@ def test_the_file_above_those_moved_is_not_read_if_the_proof_has_its_checksum() 
         key=lambda one: _version(one.path),
     )
     assert first.sum == google_crc32c.value(storage.read(first.path))
+
+
+def test_the_checksum_in_a_proof_is_of_the_file_of_that_path_alone() -> None:
+    storage = hdfs()
+    store = plan_checkpoint(storage, TIGHT)[1].stores[0].store
+    entry = storage.stat(f"{HOME}/9.delta")
+    unread = FileRecord.of(entry, {})
+    other = unread._replace(path=f"{HOME}/8.delta", sum=7)
+    proof = Attestation(f"{HOME}/25.snapshot", 25, 1, None, "", 0, 0, inputs=(other, unread))
+    world = maintained(storage, store, 25, 8, proof)
+    read = [(file.path, file.sum) for file in world.files if file.sum is not None]
+    assert read == [(entry.path, google_crc32c.value(storage.read(entry.path)))]
 
 
 def _version(path: str) -> int:

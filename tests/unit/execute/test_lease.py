@@ -4,7 +4,7 @@ import json
 import logging
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from statemaint.errors import (
 )
 from statemaint.execute import lease as leases
 from statemaint.execute.fence import TRUSTED
-from statemaint.execute.lease import QUIET, Lease, acquire, end_earlier, leased
+from statemaint.execute.lease import QUIET, Lease, acquire, check_free, end_earlier, leased
 from statemaint.listing import Entry
 from statemaint.model.policy import Policy
 from statemaint.records import claims
@@ -62,9 +62,12 @@ def test_numbers_grow_from_one(storage: MemoryStorage) -> None:
     assert numbers == [1, 2, 3]
 
 
-def test_a_second_run_is_told_who_holds_it_and_until_when(storage: MemoryStorage) -> None:
+@pytest.mark.parametrize("ask", [acquire, check_free])
+def test_a_second_run_is_told_who_holds_it_and_until_when(
+    storage: MemoryStorage, ask: Callable[[Storage, Holder], object]
+) -> None:
     with leased(storage, Holder("first")), pytest.raises(LeaseHeldError) as held:
-        acquire(storage, Holder("second"))
+        ask(storage, Holder("second"))
     error = held.value
     assert (error.run, error.owner, error.until) == ("first", claims.me(), NOW + SECONDS)
     assert error.exit_code == 4
@@ -153,6 +156,16 @@ def test_an_ended_lease_is_released_once_its_time_is_over(
     assert (found.number, found.deadline, found.ended) == (2, 0.0, True)
 
 
+def test_the_lease_of_a_run_that_was_just_ended_is_refused_until_it_is_quiet(
+    storage: MemoryStorage,
+) -> None:
+    acquire(storage, Holder("first")).end()
+    ended = r"\(run first\) has ended; no other begins before"
+    with pytest.raises(LeaseHeldError, match=ended) as held:
+        acquire(storage, Holder("second"))
+    assert held.value.until == NOW + QUIET
+
+
 def test_a_run_that_comes_back_after_its_deadline_has_not_been_taken_over(
     storage: MemoryStorage, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -165,12 +178,14 @@ def test_a_run_that_comes_back_after_its_deadline_has_not_been_taken_over(
     assert first.number == 2
 
 
-def test_a_claim_that_is_cleared_away_while_it_is_written_is_made_again() -> None:
+@pytest.mark.parametrize("noticed", [True, False])
+def test_a_claim_that_is_cleared_away_while_it_is_written_is_made_again(*, noticed: bool) -> None:
     """A local disk looks at the file once more after it has its name."""
 
     def clear_away() -> None:
         cleared.delete(path_of(1))
-        raise NotFoundError(path_of(1))
+        if noticed:
+            raise NotFoundError(path_of(1))
 
     cleared = HookedStorage(after=on("write", path_of(1), clear_away, once=True))
     assert acquire(cleared, Holder("a")).number == 1
@@ -749,16 +764,34 @@ def test_a_lease_whose_listing_lags_for_seconds_is_acquired(
     assert 0 < max(waited) <= 0.5
 
 
+@pytest.mark.parametrize("earlier", [0, 1, 2])
 def test_a_lease_of_another_run_that_is_not_listed_yet_is_respected_at_once(
-    clock: Clock, waited: list[float]
+    clock: Clock, waited: list[float], earlier: int
 ) -> None:
     storage = MemoryStorage(clock=clock)
+    for _ in range(earlier):
+        acquire(storage, Holder("earlier")).release()
+    lagging = Lagging(storage.files, clock=clock, behind=100)
     acquire(storage, Holder("first"))
-    lagging = Lagging({}, clock=clock, behind=100)
     lagging._files = storage._files
     with pytest.raises(LeaseHeldError) as held:
         acquire(lagging, Holder("second"))
     assert (held.value.run, sum(waited) < 0.1) == ("first", True)
+
+
+def test_a_lease_of_an_earlier_attempt_is_ended_at_once_under_a_number_not_listed_yet(
+    clock: Clock, waited: list[float]
+) -> None:
+    storage = MemoryStorage(clock=clock)
+    lease = acquire(storage, Holder("run"))
+    lagging = Lagging(storage.files, clock=clock, behind=100)
+    clock.now += SECONDS
+    lease.check()
+    lagging._files = storage._files
+    second = Holder("run", 2)
+    end_earlier(lagging, second)
+    assert newest(storage) == Claim(3, second, claims.me(), clock.now + QUIET, ended=True)
+    assert sum(waited) < 0.1
 
 
 def test_a_claim_that_no_listing_shows_is_taken_back_and_blocks_no_run(
@@ -769,7 +802,9 @@ def test_a_claim_that_no_listing_shows_is_taken_back_and_blocks_no_run(
         acquire(lagging, Holder("run"))
     assert error.value.exit_code == 5
     assert 5 < sum(waited) < 30
+    assert lagging.requests["write"] == 2  # the claim, and its end
     # The next run, whose listings are as they should be, does not wait for a minute.
     healthy = MemoryStorage(clock=clock)
     healthy._files = lagging._files
+    assert claims.claim_of(healthy, 1).deadline == 0.0
     assert acquire(healthy, Holder("next")).number == 2

@@ -51,7 +51,8 @@ def without(line: Any, *names: str) -> dict[str, Any]:
 @pytest.mark.parametrize("trash", [False, True])
 def test_a_deletion_says_which_bytes_go_where(ledger: Ledger, *, trash: bool) -> None:
     reason = next(iter(DeleteReason))
-    ledger.deleting([Delete(STORE, 2, ENTRY, reason)], trash=trash)
+    deletes = [Delete(STORE, 2, ENTRY, reason)]
+    ledger.deleting(deletes, trash=True) if trash else ledger.deleting(deletes)
     (line,) = ledger_lines(ledger.storage, "0/0")
     assert line == {
         **STAMP, "action": "delete", **without(line, *STAMP, "action", "bytes", "trash"),

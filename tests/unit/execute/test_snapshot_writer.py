@@ -1,6 +1,10 @@
 """What a proof says of its snapshot, whoever wrote that, and of what it was compared with (S6)."""
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from io import BytesIO
+from typing import Any, BinaryIO
 
 import google_crc32c
 import pytest
@@ -12,6 +16,7 @@ from statemaint.execute.store_record import RunContext, StoreRecord
 from statemaint.execute.stores import StoreExecutor
 from statemaint.fold import ClearEngine, Engine, Folding, Source, engine_for
 from statemaint.fold.rocksdb import RocksEngine
+from statemaint.listing import Entry
 from statemaint.maintain import maintain
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
@@ -93,6 +98,33 @@ def test_a_snapshot_that_spark_wrote_first_is_not_ours(storage: MemoryStorage) -
     assert proof is not None
     assert (written.bytes, proof.ours, proof.readable) == (0, False, False)
     assert PATH not in run.record.written
+
+
+class StreamWithEntry(BytesIO):
+    entry: Entry
+
+
+class TimeOnRead(MemoryStorage):
+    """Shows the time of a file that is like another one with its content, and not when written."""
+
+    def write(self, path: str, chunks: Iterable[bytes], **how: Any) -> Entry:
+        entry = super().write(path, chunks, **how)
+        return replace(entry, modified=None) if how.get("like") else entry
+
+    @contextmanager
+    def open(self, path: str) -> Iterator[BinaryIO]:
+        stream = StreamWithEntry(self.read(path))
+        stream.entry = self._entry(path, self._file(path))
+        yield stream
+
+
+def test_a_snapshot_that_was_read_back_is_not_asked_for_its_time() -> None:
+    storage = write_checkpoint(TimeOnRead(clock=Clock()), partitions=1)
+    run = executor(storage)
+    before = storage.requests.get("stat", 0)
+    (written,) = run.writer.write((newest(run),), verify=True)
+    assert storage.requests.get("stat", 0) == before
+    assert written.entry == storage.stat(PATH)
 
 
 def test_only_a_checksum_file_that_the_query_writes_counts(storage: MemoryStorage) -> None:

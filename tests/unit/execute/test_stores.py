@@ -1,6 +1,7 @@
 """What carrying out a plan yields for each store: its findings, faults and limits by value."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan.actions import Plan
 from statemaint.planning import plan_checkpoint
+from statemaint.records.attestations import ANNOUNCED, attestation_path
 from statemaint.report.outcome import Halted, Skipped, SnapshotWritten
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
@@ -60,15 +62,24 @@ def test_a_storage_that_fails_halts_its_store_with_the_reason(storage: MemorySto
     assert found.finding is not None
     assert (found.finding.code, found.finding.store) == (FindingCode.STORAGE_FAILED, SECOND)
     assert found.finding.detail != "None"
+    assert found.finding.path == "state/0/1/25.snapshot"
 
 
-def test_what_a_storage_does_not_support_halts_its_store(storage: MemoryStorage) -> None:
-    error = UnsupportedError("memory:", "files of this kind", "another storage")
+UNSUPPORTED = UnsupportedError("memory:", "files of this kind", "another storage")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(UNSUPPORTED, FindingCode.UNSUPPORTED), (KeyError("files of this kind"), FindingCode.FAULT)],
+)
+def test_what_a_storage_does_not_support_or_a_fault_halts_its_store(
+    storage: MemoryStorage, error: Exception, code: FindingCode
+) -> None:
     lacking = HookedStorage(storage.files, before=refuse("write", "state/0/1/*", error))
     outcomes = execute(planned(storage), lacking, run="r")
     (found,) = (one for one in outcomes if isinstance(one, Halted))
     assert found.finding is not None
-    assert (found.finding.code, found.store) == (FindingCode.UNSUPPORTED, SECOND)
+    assert (found.finding.code, found.finding.store, found.store) == (code, SECOND, SECOND)
     assert "files of this kind" in found.finding.detail
 
 
@@ -82,6 +93,18 @@ def test_a_plan_is_carried_out_with_the_engine_that_it_is_given(storage: MemoryS
 
     outcomes = [*execute(planned(storage), storage, run="r", engine=Counting())]
     assert Counting.digests == sum(isinstance(one, SnapshotWritten) for one in outcomes) > 0
+
+
+@pytest.mark.parametrize("together", [None, False, True])
+def test_the_newest_record_of_each_store_is_handed_over_and_stores_announce_together_on_request(
+    storage: MemoryStorage, *, together: bool | None
+) -> None:
+    watched, noted = HookedStorage(storage), dict[str, bytes]()
+    request: dict[str, Any] = {} if together is None else {"together": together}
+    list(execute(planned(storage), watched, run="r", noted=noted.__setitem__, **request))
+    paths = [attestation_path(store) for store in (FIRST, SECOND)]
+    assert noted == {path: storage.read(path) for path in paths}
+    assert (f"{ANNOUNCED}/r.json" in watched.paths("write")) is bool(together)
 
 
 @pytest.mark.parametrize("trash_for", [0.0, 60.0])

@@ -2,7 +2,8 @@
 
 import pytest
 
-from statemaint.errors import ConfigError, DamagedError, StorageError
+from statemaint.errors import ConfigError, DamagedError, StorageError, Superseded
+from statemaint.execute.fence import PinWatch
 from statemaint.execute.lease import QUIET, acquire
 from statemaint.maintain import maintain
 from statemaint.maintain.pins import end_pin_of, list_pins, pin_batch, pinned
@@ -135,6 +136,14 @@ def test_a_batch_pinned_after_the_plan_is_kept_by_the_run(storage: HookedStorage
     assert report.exit_code == 6
     assert maintain(storage, TIGHT).files_deleted.total() > 0
     assert loads(storage, 9)
+
+
+def test_a_run_that_finds_a_file_that_is_no_pin_reports_that_it_pins_every_batch(
+    storage: HookedStorage,
+) -> None:
+    storage.write(f"{FOLDER}/notes.txt", [b"{"])
+    with pytest.raises(Superseded, match=r"notes\.txt: pins every batch, which the plan does not"):
+        PinWatch(storage, 9).check()
 
 
 def test_a_run_looks_for_pins_twice(storage: HookedStorage) -> None:
