@@ -137,7 +137,7 @@ hostile: setup ## run every verb on 10,000 malformed checkpoints
 certify: setup ## play 100,000 schedules of crashes beside a live query, and count what is lost
 	$(BIN)/python -m tests.certify $(or $(ARGS),--schedules 100000 --processes 2)
 
-mutation: setup ## make thousands of small changes to plan, model, codec, execute, records and undo: do the tests notice?
+mutation: setup ## make thousands of small changes to plan, model, codec, execute, records, undo and recover: do the tests notice?
 	$(BIN)/python -m tests.mutation $(ARGS)
 
 demo: parts ## a neglected query, maintained by Airflow, proved by Spark

@@ -19,7 +19,7 @@ from typing import Any
 
 from tests.support.paths import ROOT
 
-PACKAGES = ("plan", "model", "codec", "execute", "records", "undo")
+PACKAGES = ("plan", "model", "codec", "execute", "records", "undo", "recover")
 _MUTANTS = ROOT / "mutants"
 _PLACE = _MUTANTS / "run"
 _LEFT = {None, 0, 33}  # mutmut's exit codes of what nobody noticed
