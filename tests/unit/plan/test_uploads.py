@@ -210,6 +210,14 @@ def test_does_not_depend_on_the_format_of_the_attestations() -> None:
     assert (found.uploads, found.written, found.since) == (known, (), None)
 
 
+@pytest.mark.parametrize("of_ours", [{}, {"uploads": {}}])
+def test_of_a_record_without_uploads_the_rest_is_read(of_ours: dict[str, object]) -> None:
+    stored = json.loads(render_attestations(StoreNotes((), (path(310),), 310)))
+    stored.pop("uploads", None)
+    found = parse_attestations(json.dumps({**stored, **of_ours}).encode())
+    assert (found.uploads, found.since, found.written) == (NOTHING_SEEN, 310, (path(310),))
+
+
 @pytest.mark.parametrize(
     "broken",
     [
