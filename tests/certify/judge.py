@@ -196,7 +196,8 @@ class Certificate:
         if version in self.broken[directory] and read.state is None:
             return
         if was:
-            excused = self._garbled(read) or (self._spoiled(read) and self._back(doer, read))
+            spoiled = self._spoiled(read) and (self._back(doer, read) or self._is_refused(read))
+            excused = spoiled or self._garbled(read)
         else:
             excused = self._spoiled(read)
         if not excused:
@@ -250,6 +251,15 @@ class Certificate:
         back = doer.verb == "undo" and read.base is not None
         copied = doer.verb == "rollback" and read.state is None and self._planted(read.base)
         return doer.run in self.overtaken or back or copied
+
+    def _is_refused(self, read: Read) -> bool:
+        """Returns whether Spark refuses a bad base by its checksum, which is of what was written.
+
+        Until the checksum came, changes above it might have made the state right again.
+        """
+        if read.state is not None or read.base is None:
+            return False
+        return self._is_bad(read.base) and not self.query.loader._unspoiled(read.base)
 
     def _planted(self, path: str | None) -> bool:
         file = self.world.files.get(path or "")
