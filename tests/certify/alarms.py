@@ -64,7 +64,7 @@ def excuse(stage: "Stage", findings: tuple[Finding, ...], *, late: bool = False)
         return Excuse.UNDERCUT
     if all(_may_have_left(one, findings) for one in false) and any(stage.certificate.wrong()):
         return Excuse.OPEN
-    if late and stage.tainted:
+    if late and (stage.tainted or stage.tally["files lost"]):
         return Excuse.OVER
     raise LookupError(false)
 
