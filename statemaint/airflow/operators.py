@@ -15,9 +15,10 @@ from statemaint.airflow.endings import WaitingOperator, errors_end, fail, update
 from statemaint.airflow.hooks import Health, StatemaintHook, health_of, repaired_health, valid_spark
 from statemaint.airflow.links import links
 from statemaint.airflow.names import NOTE, POOL, asset_uri, findings_uri, run_name
+from statemaint.airflow.passed_on import pass_on
 from statemaint.airflow.publish import reporting
 from statemaint.airflow.recoveries import verified
-from statemaint.airflow.run_tasks import holder_of, pass_on
+from statemaint.airflow.run_tasks import holder_of
 from statemaint.airflow.settings import (
     Options,
     QuerySettings,

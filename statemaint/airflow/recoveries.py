@@ -237,7 +237,7 @@ def reshaped(
 ) -> Result:
     """Makes the savepoint that was shown; its log has the lines of code that start from it."""
     # The queries file may have changed before the approval.
-    if (root := settings.open().root) != document["checkpoint"]:
+    if (root := settings.open().root) != document.get("checkpoint"):
         raise Superseded(root, _OF_ANOTHER)
     report = _saved(settings, form, dry_run=False)
     saved = {

@@ -8,9 +8,8 @@ program. Each XCom is then of one query, by its key (`names.of_query`).
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -24,8 +23,17 @@ from statemaint.airflow.endings import fail, notify_all, our_task, skip, update_
 from statemaint.airflow.figures import REFUSED, figures_of_run
 from statemaint.airflow.form import together_form
 from statemaint.airflow.links import add_links
-from statemaint.airflow.names import COSTS, NOTE, asset_uri, findings_uri, of_query, run_name
-from statemaint.airflow.plans import PLAN, plan_address
+from statemaint.airflow.names import NOTE, asset_uri, findings_uri, run_name
+from statemaint.airflow.passed_on import (
+    last_costs,
+    of_one_build,
+    own_group,
+    pass_on,
+    pulled,
+    report_key,
+    results_from,
+    sibling,
+)
 from statemaint.airflow.publish import all_reporting, publish_held, reporting
 from statemaint.airflow.settings import (
     Notified,
@@ -35,14 +43,13 @@ from statemaint.airflow.settings import (
     unknown_options,
     wrong_options,
 )
-from statemaint.airflow.tasks import HANDOVER, PLANNED, REPORT, Planned
+from statemaint.airflow.tasks import HANDOVER, PLANNED, Planned
 from statemaint.airflow.texts import cut, note_of_queries
 from statemaint.execute.lease import QUIET
-from statemaint.maintain.bundles import Bundle
-from statemaint.maintain.work import TaskResults, WorkOrder, key_of
+from statemaint.maintain.work import TaskResults, WorkOrder
 from statemaint.queries.checks import absolute_address
 from statemaint.records.claims import Holder
-from statemaint.report.task import BundleReport, Failure, dumped, loaded
+from statemaint.report.task import Failure, dumped
 
 _log = logging.getLogger(__name__)
 _NEVER_BEGUN = ("skipped", "upstream_failed", "removed", None)
@@ -88,14 +95,14 @@ def plan_task(settings: QuerySettings, terms: Terms) -> Any:
             pass_on(tasks.planned_xcoms(TaskResults(failure=wrong.reason, refused=True)))
             fail(wrong)
         options, where = _options(terms), _located(settings, terms)
-        holder, costs = holder_of(context["dag_run"].dag_id, _group()), _last_costs()
+        holder, costs = holder_of(context["dag_run"].dag_id, own_group()), last_costs()
         planned = tasks.plan_query(where, options, holder, run=_run(), costs=costs)
         if planned.held:
             _wait(planned.held, where, terms)
         pass_on(planned.xcoms(options) | ({NOTE: planned.note} if planned.note else {}))
         fail(planned.failure)
         if options.dry_run:
-            skip(_sibling("maintain"), _sibling("report"))
+            skip(sibling("maintain"), sibling("report"))
         return tasks.mapped(where, planned.bundles)
 
     return plan
@@ -119,9 +126,9 @@ def _maintain_task(settings: QuerySettings, terms: Terms) -> Any:
         where, options = _located(settings, terms), _options(terms)
         # Airflow does not give a mapped task the links that its DAG shows.
         add_links(get_current_context()["task"], query=settings.query)
-        with _of_one_build():
+        with of_one_build():
             planned = tasks.bundles_of([bundle])
-        order = options.order(where, planned, run=_run(), handover=_pulled(HANDOVER))
+        order = options.order(where, planned, run=_run(), handover=pulled(HANDOVER))
         with reporting(where) as progress:
             if "bundles" in bundle:
                 reports, failure = _on_spark([(where, order)], where.query)[where.query]
@@ -131,7 +138,7 @@ def _maintain_task(settings: QuerySettings, terms: Terms) -> Any:
                 report = tasks.maintain_bundle(where, order, planned[0], on_outcome=changes)
                 reports, failure = [report], report.failure
             # Passed on before the task may fail: a failed task returns nothing.
-            pass_on({_report_key(order.bundles): [dumped(report) for report in reports]})
+            pass_on({report_key(order.bundles): [dumped(report) for report in reports]})
             fail(failure)
 
     return maintain
@@ -154,7 +161,7 @@ def _report_task(settings: QuerySettings, terms: Terms) -> Any:
             raise AirflowSkipException("DRY RUN: there is nothing to report")
         if terms.options is not None and not _plan_has_begun():
             raise AirflowSkipException("`plan` has not run: there is nothing to report")
-        results = _results("maintain")
+        results = results_from("maintain")
         done = tasks.reported(_located(settings, terms), results, run=_run())
         run_report = _end(settings.query, *done)
         if not run_report["success"]:
@@ -244,7 +251,7 @@ def _plans(queries: Sequence[QuerySettings], options: Options) -> list[Planned]:
 
     # Requests to Airflow are made here; threads only make requests to storages.
     holders = [holder_of(dag_run.dag_id) for _ in queries]
-    costs = [_last_costs(settings.query) for settings in queries]
+    costs = [last_costs(settings.query) for settings in queries]
     with ThreadPoolExecutor(1 if options.dry_run else _AT_A_TIME) as pool:
         plans = list(pool.map(plan, queries, holders, costs))
         if any(planned.held for planned in plans):
@@ -266,10 +273,10 @@ def _spark_task(shared: str, queries: Sequence[QuerySettings]) -> Any:
     @our_task("spark", "Maintains the partitions of all queries in one Spark program.")
     def spark() -> None:
         chosen, options = _chosen(queries), Options.of(get_current_context()["params"])
-        plans = {settings.query: _results("spark", settings.query) for settings in chosen}
+        plans = {settings.query: results_from("spark", settings.query) for settings in chosen}
         works = []
         for settings in (each for each in chosen if plans[each.query].planned):
-            bundles, handover = plans[settings.query].planned, _pulled(HANDOVER, settings.query)
+            bundles, handover = plans[settings.query].planned, pulled(HANDOVER, settings.query)
             order = options.order(settings, bundles, run=_run(), handover=handover)
             works.append((settings, order))
         failures = {name: Failure(plan.failure) for name, plan in plans.items() if plan.failure}
@@ -281,7 +288,7 @@ def _spark_task(shared: str, queries: Sequence[QuerySettings]) -> Any:
                     failures[query] = failure
                     progress[query].failed = True
         for query, (reports, _) in done.items():
-            key = _report_key(plans[query].planned)
+            key = report_key(plans[query].planned)
             pass_on({key: [dumped(report) for report in reports]}, query)
         fail(_failed(failures))
         if not works:
@@ -323,7 +330,7 @@ def _report_all_task(queries: Sequence[QuerySettings]) -> Any:
 def _reported_or_fault(settings: QuerySettings) -> dict[str, Any]:
     query = settings.query
     try:
-        report, xcoms = tasks.reported(settings, _results("spark", query), run=_run())
+        report, xcoms = tasks.reported(settings, results_from("spark", query), run=_run())
     except Exception as error:  # noqa: BLE001 -- one query must not keep the others from their end
         reason = _fault(settings, error).reason
         # Or the page would not say so.
@@ -331,77 +338,6 @@ def _reported_or_fault(settings: QuerySettings) -> dict[str, Any]:
         return {"query": query, "success": False, "note": reason}
     del xcoms[NOTE]  # the run has one note, for all queries
     return _end(query, report, xcoms, query)
-
-
-def pass_on(xcoms: Mapping[str, Any], query: str = "") -> None:
-    """Passes on the XComs of a task; those of one query of several have keys of their own.
-
-    The log names the page of a plan among them.
-    """
-    context = get_current_context()
-    for key, value in xcoms.items():
-        context["ti"].xcom_push(_key(key, query), value)
-    if plan := xcoms.get(PLAN):
-        run = context["dag_run"]
-        _log.info("the whole plan: %s", plan_address(run.dag_id, run.run_id, plan["query"]))
-
-
-def _key(key: str, query: str) -> str:
-    return of_query(key, query) if query else key
-
-
-def _pulled(key: str, query: str = "") -> Any:
-    """Returns what `plan` has passed on."""
-    ti = get_current_context()["ti"]
-    return ti.xcom_pull(task_ids=_sibling("plan"), key=_key(key, query))
-
-
-def _results(worker: str, query: str = "") -> TaskResults:
-    """Returns what `plan` and the tasks that work have passed on."""
-    ti, passed = get_current_context()["ti"], _pulled(PLANNED, query)
-    results = results_of(passed, ())
-    if not results.planned:
-        return results
-    key = _key(_report_key(results.planned), query)
-    lists = ti.xcom_pull(task_ids=[_sibling(worker)], key=key) or ()
-    return results_of(passed, (report for reports in lists for report in reports or ()))
-
-
-def _report_key(planned: Sequence[Bundle]) -> str:
-    """Returns the key of the reports on the bundles of one attempt at the plan.
-
-    After a run is cleared, Airflow keeps the XComs of tasks that the new plan does not have.
-    """
-    return f"{REPORT}.{key_of(planned[0])}"
-
-
-@contextmanager
-def _of_one_build() -> Iterator[None]:
-    """Fails a task that cannot read what the earlier tasks of its run have passed on."""
-    try:
-        yield
-    except ValueError as error:
-        raise AirflowFailException(
-            "CONFIG: an earlier task of this run ran on another build of statemaint; "
-            f"clear the whole run, to begin again with its plan ({str(error).splitlines()[0]})"
-        ) from None
-
-
-def results_of(planned: Any, reports: Iterable[Any]) -> TaskResults:
-    with _of_one_build():
-        results = loaded(TaskResults, planned) if planned else TaskResults()
-        return replace(results, reports=tuple(loaded(BundleReport, report) for report in reports))
-
-
-def _last_costs(query: str = "") -> dict[str, float]:
-    """Returns the cost of each partition in the last run that had work."""
-    costs = get_current_context()["ti"].xcom_pull(
-        task_ids=_sibling("report"),
-        key=_key(COSTS, query),
-        include_prior_dates=True,
-        map_indexes=-1,  # without it, Airflow returns those of all runs
-    )
-    return costs if isinstance(costs, dict) else {}
 
 
 def _options(terms: Terms, *, scoped: bool = True) -> Options:
@@ -421,23 +357,15 @@ def _located(settings: QuerySettings, terms: Terms) -> QuerySettings:
         raise AirflowFailException(f"CONFIG: {error}") from None
 
 
-def _group() -> str:
-    return str(get_current_context()["ti"].task_id).rpartition(".")[0]
-
-
-def _sibling(name: str) -> str:
-    return f"{_group()}.{name}".lstrip(".")
-
-
 def _plan_has_begun() -> bool:
-    ti, plan = get_current_context()["ti"], _sibling("plan")
+    ti, plan = get_current_context()["ti"], sibling("plan")
     states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[plan], run_ids=[ti.run_id])
     return states.get(ti.run_id, {}).get(plan) not in _NEVER_BEGUN
 
 
 def _run() -> str:
     """Returns the run's name in the ledger."""
-    run, group = get_current_context()["dag_run"], _group()
+    run, group = get_current_context()["dag_run"], own_group()
     # A user's DAG may maintain one checkpoint twice, and two DAGs the same one.
     return run_name(run.dag_id, group, run.run_id) if group else str(run.run_id)
 

@@ -53,8 +53,8 @@ class StateMaintenanceTaskGroup(TaskGroup):
         textfile: str | None = None,
         **keys: Unpack[QueryKeys],
     ) -> None:
-        for key in _OF_DAG.intersection(keys):
-            raise ValueError(f"{key}: a DAG has it, not its tasks; leave it out")
+        if of_dag := sorted(_OF_DAG.intersection(keys)):
+            raise ValueError(f"{of_dag[0]}: a DAG has it, not its tasks; leave it out")
         given, settings = given_settings(
             query, checkpoint, keys, pushgateway=pushgateway, textfile=textfile
         )

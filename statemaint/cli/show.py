@@ -20,7 +20,6 @@ from statemaint.cli import tables
 from statemaint.cli.options import NUMBER, POSITIVE
 from statemaint.cli.output import Json, note, print_pieces, print_rows, settings
 from statemaint.cli.progress import work_done
-from statemaint.cli.tables import Column
 from statemaint.errors import ConfigError
 from statemaint.fold.temporary import temporary_directory
 from statemaint.model.ids import batch_of
@@ -81,8 +80,7 @@ def show_verb(
             fitting = (row for row in decoded if key is None or reads(readable(row).key, key))
             write_parquet(selection, islice(fitting, limit))
             return
-        shown = map(readable, decoded)
-        matching = (row for row in shown if reads(row.key, key))
+        matching = (row for row in map(readable, decoded) if reads(row.key, key))
         selected = islice(matching, limit)
         if form == "csv":
             print_pieces(_csv(selection, selected))
@@ -282,7 +280,7 @@ class RowTables:
         self._when, self._whole = when, settings().everything
         every = limited or self._whole or not tables.new_console().is_terminal
         self._most = None if every else tables.MOST_ROWS
-        self._columns: dict[_Kind, list[Column[str]]] = {}
+        self._columns: dict[_Kind, list[tables.Column[str]]] = {}
         self._cells: dict[_Kind, Spool] = defaultdict(Spool)
         self._counts: Counter[_Kind] = Counter()
 
@@ -297,9 +295,9 @@ class RowTables:
             self._columns[kind] = [self._column(name, at) for at, name in enumerate(cells)]
         self._cells[kind].append(json.dumps([tables.cell(value) for value in cells.values()]))
 
-    def _column(self, name: str, at: int) -> Column[str]:
+    def _column(self, name: str, at: int) -> tables.Column[str]:
         spare = at if name.startswith("value.") and not self._whole else 0
-        return Column(printable(name), spare=spare, cut=not self._whole)
+        return tables.Column(printable(name), spare=spare, cut=not self._whole)
 
     def print(self, *, more: bool = False) -> None:
         """Prints each table under its title; `more` is whether there are rows beyond the limit."""
@@ -384,7 +382,7 @@ def _print_counts(diff: StateDiff) -> None:
         return [name, *(tables.known(getattr(counts, measure)) for measure in measures)]
 
     counts = (row(tables.place(store.store, store.family), store.counts) for store in stores)
-    columns: list[Column[Any]] = [Column("store"), *map(tables.number, measures)]
+    columns: list[tables.Column[Any]] = [tables.Column("store"), *map(tables.number, measures)]
     tables.print_table(columns, chain(counts, (row("total", diff.total),)))
     if more := len(diff.stores) - len(stores):
         tables.print_line(f"and {counted(more, 'more store')}, also in the total; --all shows them")
@@ -398,5 +396,5 @@ def _most_first(store: StoreDiff) -> tuple[object, ...]:
 def _changed_columns(row: ChangedRow) -> dict[str, Any]:
     key = {f"key.{name}": value for name, value in row.key.items()}
     before, after = ("" if value is None else value for value in (row.before, row.after))
-    change = {"partition": row.store.partition, "change": row.fate.value}
-    return {**change, **key, "before": before, "after": after}
+    place = {"partition": row.store.partition, "change": row.fate.value}
+    return place | key | {"before": before, "after": after}

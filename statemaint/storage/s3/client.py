@@ -52,9 +52,9 @@ _MOST = 64
 _EXPRESS = "x-amz-s3session-token"
 # Set again for each request, when it is signed or sent.
 _OF_ONE_REQUEST = frozenset(
-    "authorization host if-match range x-amz-content-sha256 x-amz-date "  # noqa: SIM905
-    "x-amz-security-token".split()
-)
+    ["authorization", "host", "if-match", "range", "x-amz-content-sha256", "x-amz-date",
+     "x-amz-security-token"]
+)  # fmt: skip
 _OF_BOTO3 = ("amz-sdk-", "traceparent", "tracestate", "x-amzn-trace-id")
 _SIGNED = "AWS4-HMAC-SHA256 Credential="
 _WHOLE, _PART, _MISSING, _EMPTY = 200, 206, 404, 416

@@ -7,11 +7,9 @@ was refused for its own arguments. Prints both rows and pages as JSON.
 import json
 from typing import Any
 
-from airflow.models import import_all_models
-from airflow.models.base import Base
 from airflow.models.dagrun import DagRun
 from airflow.models.xcom import XComModel
-from sqlalchemy import create_engine, insert
+from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
 from statemaint.airflow.figures import FAILED, REFUSED, TREND
@@ -20,7 +18,7 @@ from statemaint.airflow.pages.records import details, records
 from statemaint.airflow.pages.render import render
 from statemaint.model.verdict import Verdict
 from statemaint.report.trend import Point, Trend
-from tests.systems.airflow.many_queries import fill, run_of, xcom_of
+from tests.systems.airflow.many_queries import database, fill, run_of, xcom_of
 
 _PLACE = {"root": "", "pages": "/statemaint"}
 _TREND = [
@@ -31,10 +29,7 @@ _WHY = {0: (FAILED, "STORAGE: s3://bucket: no answer"), 1: (REFUSED, "CONFIG: no
 
 def main() -> None:
     """Fills a database, and prints what the pages show."""
-    engine = create_engine("sqlite://")
-    import_all_models()  # type: ignore[no-untyped-call]
-    Base.metadata.create_all(engine)
-    with Session(engine) as session:
+    with Session(database()) as session:
         fill(session, 2, 1, 3)
         for number, (key, why) in _WHY.items():
             session.execute(insert(DagRun), [{**run_of(number, 1, 2), "_state": "failed"}])

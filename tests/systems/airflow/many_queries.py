@@ -33,15 +33,21 @@ _BUNDLE = "dags"
 
 def main(queries: int, runs: int, partitions: int) -> None:
     """Fills a database, and prints the costs of the pages."""
-    engine = create_engine("sqlite://")
-    import_all_models()  # type: ignore[no-untyped-call]
-    Base.metadata.create_all(engine)
+    engine = database()
     counted = _counted(engine)
     with Session(engine) as session:
         fill(session, queries, runs, partitions)
         fleet = _cost(counted, lambda: _fleet_page(session, queries))
         query = _cost(counted, lambda: _query_page(session))
     print(json.dumps({"fleet": fleet, "query": query}))  # noqa: T201
+
+
+def database() -> Engine:
+    """Returns a new database with the tables of Airflow, in memory."""
+    engine = create_engine("sqlite://")
+    import_all_models()  # type: ignore[no-untyped-call]
+    Base.metadata.create_all(engine)
+    return engine
 
 
 def _fleet_page(session: Session, queries: int) -> str:

@@ -13,7 +13,7 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from statemaint.airflow import publish, run_tasks, tasks
+from statemaint.airflow import passed_on, publish, run_tasks, tasks
 from statemaint.airflow.run_tasks import Terms
 from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.model.policy import Policy
@@ -63,20 +63,20 @@ def test_the_report_of_a_cleared_run_counts_no_task_of_the_plan_before(
         "dag_run": SimpleNamespace(run_id="r", dag_id="d"),
         "task": SimpleNamespace(operator_extra_links=()),
     }
-    for module in (publish, run_tasks):
+    for module in (passed_on, publish, run_tasks):
         monkeypatch.setattr(module, "get_current_context", lambda: context)
     maintain = run_tasks._maintain_task(where, Terms(timedelta(0))).function
 
     def run(attempt: int) -> dict[str, Any]:
         instances.begin("plan")
         planned = tasks.plan_query(where, OPTIONS, Holder("d/r", attempt), run="r")
-        run_tasks.pass_on(planned.xcoms(OPTIONS))
+        passed_on.pass_on(planned.xcoms(OPTIONS))
         for index, bundle in enumerate(tasks.mapped(where, planned.bundles)):
             instances.begin("maintain", index)
             with suppress(AirflowFailException):
                 maintain(bundle)
         instances.begin("report")
-        return tasks.reported(where, run_tasks._results("maintain"), run="r")[0]
+        return tasks.reported(where, passed_on.results_from("maintain"), run="r")[0]
 
     first = run(1)
     assert (first["success"], first["halted"], first["snapshots"]) == (False, 1, 3)

@@ -14,7 +14,7 @@ from airflow.sdk.execution_time.comms import (
     XComSequenceSliceResult,
 )
 
-from statemaint.airflow import run_tasks
+from statemaint.airflow import passed_on
 
 RUNS = [{"op 0 / part 0": 1.0}, {"op 0 / part 0": 2.0}, {"op 0 / part 0": 3.0}]
 
@@ -40,5 +40,5 @@ def test_a_plan_has_the_costs_of_the_last_run_however_many_there_were(
     of_plan: Any = {"dag_id": "d", "run_id": "r", "task_id": "plan"}
     instance = task_runner.RuntimeTaskInstance.model_construct(**of_plan)
     monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", Supervisor(runs), raising=False)
-    monkeypatch.setattr(run_tasks, "get_current_context", lambda: {"ti": instance})
-    assert run_tasks._last_costs() == (RUNS[0] if runs else {})
+    monkeypatch.setattr(passed_on, "get_current_context", lambda: {"ti": instance})
+    assert passed_on.last_costs() == (RUNS[0] if runs else {})

@@ -8,26 +8,21 @@ import pytest
 
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
-from airflow.models import import_all_models
-from airflow.models.base import Base
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
-from sqlalchemy import create_engine, delete, insert, select
+from sqlalchemy import delete, insert, select
 from sqlalchemy.orm import Session
 
 from statemaint.airflow.figures import FLEET
 from statemaint.airflow.listener import Listener
 from statemaint.airflow.names import NOTE, UNDO_DAG, dag_id, savepoint_id, together_id
-from tests.systems.airflow.many_queries import fill, xcom_of
+from tests.systems.airflow.many_queries import database, fill, xcom_of
 
 
 @pytest.fixture
 def run() -> Iterator[DagRun]:
-    engine = create_engine("sqlite://")
-    import_all_models()  # type: ignore[no-untyped-call]
-    Base.metadata.create_all(engine)
-    with Session(engine) as session:
+    with Session(database()) as session:
         fill(session, queries=1, runs=1, partitions=1)
         yield session.scalars(select(DagRun)).one()
 

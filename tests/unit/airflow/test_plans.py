@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
-from statemaint.airflow import plans, run_tasks
+from statemaint.airflow import passed_on, plans
 from statemaint.airflow.pages.records import file_name
 from statemaint.airflow.plans import PLAN, KeptPlan, difference, kept_plan, plan_csv, read_plan
 from statemaint.airflow.settings import Options, QuerySettings
@@ -94,8 +94,8 @@ def test_the_log_of_a_dry_run_counts_and_names_the_page(
         "ti": SimpleNamespace(xcom_push=pushed.__setitem__),
         "dag_run": SimpleNamespace(dag_id="statemaint__a", run_id="manual__1+00:00"),
     }
-    monkeypatch.setattr(run_tasks, "get_current_context", lambda: context)
-    run_tasks.pass_on({PLAN: kept})
+    monkeypatch.setattr(passed_on, "get_current_context", lambda: context)
+    passed_on.pass_on({PLAN: kept})
     assert pushed == {PLAN: kept}
     assert caplog.messages[-1].endswith(
         "/statemaint/dags/statemaint__a/plans/manual__1%2B00%3A00?query=hourly"

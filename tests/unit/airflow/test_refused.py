@@ -12,7 +12,7 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from statemaint.airflow import publish, run_tasks
+from statemaint.airflow import passed_on, publish, run_tasks
 from statemaint.airflow.figures import REFUSED
 from statemaint.airflow.run_tasks import Terms
 from statemaint.airflow.settings import QuerySettings
@@ -38,7 +38,7 @@ def test_a_plan_that_is_refused_for_its_options_leaves_why(
         "params": conf,
         "dag_run": SimpleNamespace(conf=conf, run_id="r", dag_id="d", start_date=None),
     }
-    for module in (publish, run_tasks):
+    for module in (passed_on, publish, run_tasks):
         monkeypatch.setattr(module, "get_current_context", lambda: context)
     where = QuerySettings("a", str(neglected(tmp_path / "a")), Policy())
     plan = run_tasks.plan_task(where, Terms(timedelta(0))).function

@@ -9,7 +9,7 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from statemaint.airflow import publish, run_tasks, tasks
+from statemaint.airflow import passed_on, publish, run_tasks, tasks
 from statemaint.airflow.settings import QuerySettings
 from statemaint.airflow.tasks import Planned
 from statemaint.model.policy import Policy
@@ -33,7 +33,7 @@ class Run:
             "task": SimpleNamespace(outlets=outlets),
             "outlet_events": {},
         }
-        for module in (publish, run_tasks):
+        for module in (passed_on, publish, run_tasks):
             monkeypatch.setattr(module, "get_current_context", lambda: self.context)
         self.maintained: dict[str, bool] = {}
         monkeypatch.setattr(run_tasks, "update_assets", self.note_update)
@@ -81,7 +81,7 @@ def test_a_fault_in_the_end_of_one_query_is_on_its_page_and_does_not_stop_the_ot
         return good, {"note": "fine"}
 
     monkeypatch.setattr(tasks, "reported", reported)
-    monkeypatch.setattr(run_tasks, "_results", lambda *_: None)
+    monkeypatch.setattr(run_tasks, "results_from", lambda *_: None)
     found = run_tasks._report_all_task(run.queries).function()
     assert found["b"] == good
     assert not found["a"]["success"]
@@ -99,7 +99,7 @@ def test_a_report_that_airflow_does_not_take_is_no_fault_of_the_query(
             raise error
 
     monkeypatch.setattr(tasks, "reported", lambda *_, **__: ({"maintained": True}, {"note": "x"}))
-    monkeypatch.setattr(run_tasks, "_results", lambda *_: None)
+    monkeypatch.setattr(run_tasks, "results_from", lambda *_: None)
     monkeypatch.setattr(run_tasks, "pass_on", once)
     with pytest.raises(ConnectionError, match="Airflow is away"):
         run_tasks._report_all_task(run.queries).function()
@@ -124,4 +124,4 @@ def test_a_run_whose_tasks_are_of_two_builds_fails_with_what_to_do() -> None:
     with pytest.raises(
         AirflowFailException, match=r"CONFIG: .*another build.*; clear the whole run"
     ):
-        run_tasks.results_of(None, [of_earlier])
+        passed_on.results_of(None, [of_earlier])

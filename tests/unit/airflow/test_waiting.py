@@ -18,7 +18,7 @@ from airflow.sdk.exceptions import (
     TaskDeferred,
 )
 
-from statemaint.airflow import endings, run_tasks, triggers
+from statemaint.airflow import endings, passed_on, run_tasks, triggers
 from statemaint.airflow.endings import StatemaintTask, WaitingOperator, wait
 from statemaint.airflow.operators import MaintainCheckpointOperator, VerifyCheckpointOperator
 from statemaint.airflow.run_tasks import Terms
@@ -143,7 +143,7 @@ def test_a_plan_publishes_the_held_lease_at_its_first_wait_only(
     for looks in (0, 2):
         task.looks = looks
         context = Context(task)
-        for module in (endings, run_tasks):
+        for module in (endings, passed_on, run_tasks):
             monkeypatch.setattr(module, "get_current_context", lambda context=context: context)
         with pytest.raises(TaskDeferred) as caught:
             run_tasks._wait("LEASE_HELD: by b", settings, Terms(HOUR))

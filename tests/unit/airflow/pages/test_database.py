@@ -9,20 +9,18 @@ import pytest
 
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
-from airflow.models import import_all_models
 from airflow.models.asset import TaskOutletAssetReference
-from airflow.models.base import Base
 from airflow.models.dag import DagModel, DagTag
 from airflow.models.dagrun import DagRun, DagRunNote
 from airflow.models.xcom import XComModel
-from sqlalchemy import create_engine, insert, select, update
+from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
 from statemaint.airflow.figures import FLEET
 from statemaint.airflow.pages.activity import LONGEST, acknowledgements, activity, parsed, progress
 from statemaint.airflow.pages.query import Acknowledgement
 from statemaint.airflow.pages.records import records
-from tests.systems.airflow.many_queries import fill
+from tests.systems.airflow.many_queries import database, fill
 
 DAG, OTHER = "statemaint__q0", "statemaint__q1"
 NOW = datetime(2026, 11, 24, 14, 0, tzinfo=UTC)
@@ -32,10 +30,7 @@ UNTIL = datetime(2026, 11, 24, 18, 0, tzinfo=UTC)
 @pytest.fixture
 def session() -> Iterator[Session]:
     """Two queries, each with two runs, the second an hour ago."""
-    engine = create_engine("sqlite://")
-    import_all_models()  # type: ignore[no-untyped-call]
-    Base.metadata.create_all(engine)
-    with Session(engine) as opened:
+    with Session(database()) as opened:
         fill(opened, queries=2, runs=2, partitions=1)
         yield opened
 
