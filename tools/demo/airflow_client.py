@@ -93,14 +93,19 @@ class Client:
         return [one["stack_trace"] for one in errors]
 
     def wait_for_dag(self, dag: str, *, seconds: float = 90.0) -> None:
-        path = f"/api/v2/dags/{_quoted(dag)}"
-        self._wait(lambda: self.page(path).status == HTTPStatus.OK, dag, seconds)
+        """Waits for a DAG that Airflow has parsed, and has not deactivated since."""
+        self._wait(lambda: self._is_active(dag), dag, seconds)
 
     def unpause(self, dag: str) -> None:
         self.patch(f"/api/v2/dags/{_quoted(dag)}", {"is_paused": False})
 
     def trigger(self, dag: str, conf: Mapping[str, Any] | None = None) -> str:
-        """Starts a run, as the form does, and returns its id."""
+        """Starts a run, as the form does, and returns its id.
+
+        Waits for a DAG that Airflow has deactivated, as it does when the file was not parsed in
+        time or its result could not be written: the next parse brings it back.
+        """
+        self.wait_for_dag(dag)
         body = {"logical_date": None, "conf": dict(conf or {})}
         return str(self.post(f"/api/v2/dags/{_quoted(dag)}/dagRuns", body)["dag_run_id"])
 
@@ -123,6 +128,10 @@ class Client:
         path = f"{_run_path(dag, run)}/taskInstances/{_quoted(instance.task)}/logs/{instance.tries}"
         events = self.get(f"{path}?map_index={instance.map_index}&full_content=true")["content"]
         return "\n".join(_log_line(one) for one in events)
+
+    def _is_active(self, dag: str) -> bool:
+        answer = self.page(f"/api/v2/dags/{_quoted(dag)}")
+        return answer.status == HTTPStatus.OK and not json.loads(answer.body)["is_stale"]
 
     def _wait(self, condition: Callable[[], bool], what: str, seconds: float) -> None:
         deadline = time.monotonic() + seconds
