@@ -1,14 +1,16 @@
 """`policy`: settings tried on the history of a checkpoint."""
 
+import re
 from dataclasses import asdict
 
 import click
 from rich.filesize import decimal
 
 from statemaint.cli import tables
-from statemaint.cli.options import DURATION, POSITIVE, as_json, policy_flags, uri
+from statemaint.cli.options import DURATION, POSITIVE, Parsed, as_json, policy_flags, uri
 from statemaint.cli.output import Json, print_result
 from statemaint.cli.tables import Column, number
+from statemaint.errors import ConfigError
 from statemaint.maintain.record import read_trend
 from statemaint.maintain.runs import list_runs
 from statemaint.model.policy import Policy, duration
@@ -20,6 +22,12 @@ from statemaint.storage import ReadOnly, open_storage
 from statemaint.wording import counted
 
 _HOUR = 3600.0
+
+
+def _price(text: str) -> float:
+    if not re.fullmatch(r"[0-9]+(\.[0-9]+)?", text, re.ASCII):
+        raise ConfigError(f"{text!r} is not a valid price; write it like 5 or 0.4")
+    return float(text)
 
 
 @click.command("policy")
@@ -39,7 +47,7 @@ _HOUR = 3600.0
 )
 @click.option(
     "--request-price",
-    type=click.FloatRange(min=0),
+    type=Parsed("price", _price),
     help="Price of a million requests to the storage: shows what they cost.",
 )
 @as_json

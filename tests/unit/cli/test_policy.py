@@ -49,6 +49,20 @@ def test_policy_ends_however_fast_batches_are(checkpoint: str) -> None:
     assert found["trials"][0]["snapshots_written"] == 2 * 720
 
 
+@pytest.mark.parametrize("price", ["nan", "inf", "-1", "1e3", "1."])
+def test_a_price_that_is_no_decimal_number_is_refused(checkpoint: str, price: str) -> None:
+    done = run("policy", checkpoint, "--request-price", price)
+    assert done.returncode == 2
+    assert f"'{price}' is not a valid price; write it like 5 or 0.4" in done.stderr
+
+
+def test_requests_cost_their_price_of_a_million(checkpoint: str) -> None:
+    found = json.loads(run("policy", checkpoint, "--request-price", "1000.5", "--json").stdout)
+    trial = found["trials"][0]
+    assert trial["requests"] > 1000
+    assert trial["cost"] == round(trial["requests"] * 1000.5 / 1_000_000, 2)
+
+
 def test_policy_writes_nothing(checkpoint: str) -> None:
     before = sorted(path.name for path in Path(checkpoint).rglob("*"))
     run("policy", checkpoint)
