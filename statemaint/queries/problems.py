@@ -103,7 +103,7 @@ def resolve(notifier: models.Notifier) -> Callable[..., Any]:
     module, _, name = notifier.call.rpartition(".")
     try:
         target = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # noqa: BLE001 -- a user's module
         raise ValueError(f"{notifier.call} cannot be imported: {error}") from None
     if inspect.isclass(target):
         try:

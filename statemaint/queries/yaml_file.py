@@ -54,6 +54,8 @@ def parse_yaml(text: str) -> Document:
         raise YamlError(str(error.problem), line) from None
     except (yaml.YAMLError, ValueError) as error:  # a date such as 2026-13-45 is a ValueError
         raise YamlError(f"not YAML: {' '.join(str(error).split())}") from None
+    except (LookupError, AttributeError):  # PyYAML's own, as for `!!bool maybe`
+        raise YamlError("not YAML: a value is not of the type that its tag names") from None
     except RecursionError:
         raise YamlError("not YAML that can be read: it is nested too deeply") from None
 
@@ -61,9 +63,9 @@ def parse_yaml(text: str) -> Document:
 def texts_at(path: str | Path) -> dict[str, str | YamlError]:
     """Returns the text of a file, or of each `*.yaml` and `*.yml` of a folder, by its path."""
     place = Path(path)
-    if not place.is_dir():
-        return {str(path): _text(place)}
     try:
+        if not place.is_dir():
+            return {str(path): _text(place)}
         files = sorted(
             file
             for file in place.iterdir()

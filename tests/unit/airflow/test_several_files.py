@@ -39,3 +39,19 @@ def test_a_mistake_in_one_file_leaves_the_dags_of_the_others(folder: Path) -> No
     (folder / "payments.yaml").write_text("queries: [", encoding="utf-8")
     assert set(build_dags(folder / "clicks.yaml")) == {"statemaint__clicks"}
     assert set(build_dags(folder / "payments.yaml")) == {"statemaint_queries_file"}
+
+
+@pytest.mark.parametrize("module", ["def :\n", "1 / 0\n"])
+def test_a_notifier_whose_module_fails_leaves_the_other_dags(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    (folder.parent / "failing_notifier.py").write_text(module, encoding="utf-8")
+    monkeypatch.syspath_prepend(folder.parent)
+    entries = (
+        "  a: {checkpoint: /a, notify: [{call: failing_notifier.tell}]}\n  b: {checkpoint: /b}\n"
+    )
+    (folder / "clicks.yaml").write_text(f"queries:\n{entries}", encoding="utf-8")
+    dags = build_dags(folder / "clicks.yaml")
+    assert list(dags["statemaint__a"].task_dict) == ["configuration"]
+    assert "failing_notifier.tell cannot be imported" in str(dags["statemaint__a"].doc_md)
+    assert "plan" in dags["statemaint__b"].task_dict

@@ -335,6 +335,11 @@ def test_a_mapping_may_be_written_once_and_used_twice(tmp_path: Path) -> None:
         ("queries: {}\npushgateway: host:9091", "pushgateway: not a web address; write it like"),
         ("queries: {}\ntextfile: here", "textfile: 'here' is not an absolute path"),
         ("queries:\n  ? [a]\n  : 1", "found unhashable key"),
+        (
+            "queries: {}\ntextfile: !!bool maybe",
+            "not YAML: a value is not of the type that its tag",
+        ),
+        ("queries: {}\ntextfile: !!timestamp now", "not YAML: a value is not of the type that its"),
     ],
 )
 def test_a_malformed_file_is_one_line_with_the_key_and_what_to_do(
@@ -346,6 +351,11 @@ def test_a_malformed_file_is_one_line_with_the_key_and_what_to_do(
 def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.yaml: cannot be read \(No such file or direc"):
         valid_queries(tmp_path / "none.yaml")
+
+
+def test_a_path_that_cannot_be_looked_up_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot be read \(File name too long\)"):
+        valid_queries(tmp_path / ("x" * 300))
 
 
 def test_a_file_that_is_not_text_is_one_line(tmp_path: Path) -> None:
