@@ -180,7 +180,8 @@ def figures_json(
     `about` has the other fields of `QueryFigures`; its `damage` and `notices` are of the checkpoint
     as a whole and are added to those of the partitions.
     """
-    longest = max(units, key=lambda unit: (unit.chain or 0, -unit.operator), default=None)
+    loading = [unit for unit in units if unit.chain is not None]
+    longest = max(loading, key=lambda unit: (unit.chain, -unit.operator), default=None)
     figures = {
         **about,
         "partitions": len(units),

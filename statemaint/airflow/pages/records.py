@@ -28,7 +28,7 @@ from statemaint.airflow.plans import PLAN, KeptPlan, difference, read_plan
 from statemaint.report.record import LastSavepoint
 from statemaint.report.task import loaded
 
-_SCHEME, _FINDINGS = names.asset_uri(""), names.findings_uri("").rpartition("/")[2]
+_SCHEME = names.asset_uri("")
 _TAG, _INVALID = "statemaint", "statemaint-invalid"
 # The tasks of a run that leave something for the pages.
 _TASKS = ("plan", "report")
@@ -153,7 +153,8 @@ def _outlets(dag: str | None) -> Any:
         select(reference.dag_id, reference.task_id, AssetModel.name)
         .join(AssetModel, AssetModel.id == reference.asset_id)
         .where(AssetModel.name.startswith(_SCHEME, autoescape=True))
-        .where(~AssetModel.name.endswith(f"/{_FINDINGS}", autoescape=True))
+        # Not `endswith`: that of a query named `findings` ends so, too.
+        .where(AssetModel.name.not_like(names.findings_uri("%")))
     )
     return _of_dag(selected, reference.dag_id, dag)
 

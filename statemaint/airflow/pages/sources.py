@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from statemaint.airflow.connections import open_checkpoint
 from statemaint.airflow.location import queries_path, queries_reader
 from statemaint.airflow.names import QUERIES_FILE, dag_id, together_id
+from statemaint.airflow.settings import is_template
 from statemaint.errors import ConfigError
 from statemaint.model.policy import Policy
 from statemaint.queries.reading import QueriesReader, QueriesReading
@@ -75,11 +76,17 @@ def is_disabled(query: str) -> bool:
 
 def _of_dag(about: Mapping[str, Any]) -> CheckpointSource:
     checkpoint = str(about["checkpoint"])
-    if "{" in checkpoint:
+    if is_template(checkpoint):
         raise UnknownQueryError(
             f"the checkpoint of {about['query']} is a template, {checkpoint}: only a run knows it"
         )
-    policy = Policy(**about["policy"])
+    try:
+        policy = Policy(**about["policy"])
+    except TypeError:
+        raise ConfigError(
+            f"another build of statemaint has stored the policy of {about['query']} with its DAG; "
+            "Airflow replaces it when it parses the DAG file again"
+        ) from None
     return CheckpointSource(checkpoint, about.get("connection"), policy, in_file=False)
 
 

@@ -116,6 +116,17 @@ def test_the_figures_of_a_query_are_sums_and_the_worst() -> None:
     assert found.codes == ["BROKEN_CHAIN"]
 
 
+def test_a_partition_that_does_not_load_has_no_longest_chain() -> None:
+    (unit, *_) = units()
+    found = read_figures(
+        figures_json(
+            [unit._replace(chain=None), unit._replace(partition=1, chain=0)], [BROKEN], ABOUT
+        )
+    )
+    assert found is not None
+    assert (found.blocked, found.longest) == (1, 0)
+
+
 def test_what_the_parts_of_a_run_withheld_is_summed_by_reason() -> None:
     parts = [
         Waiting(WithheldReason.EXECUTORS, 2, 0, 30, 30, 60, 0.5, version=80),

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
-from airflow.models.asset import TaskOutletAssetReference
+from airflow.models.asset import AssetModel, TaskOutletAssetReference
 from airflow.models.dag import DagModel, DagTag
 from airflow.models.dagrun import DagRun, DagRunNote
 from airflow.models.xcom import XComModel
@@ -122,3 +122,11 @@ def test_a_group_that_the_last_run_skipped_keeps_its_figures(session: Session) -
     assert found.keys() == {"q0", "q1"}
     assert found["q1"] is not None
     assert found["q1"].query == "q1"
+
+
+def test_a_query_named_findings_is_listed(session: Session) -> None:
+    session.execute(update(AssetModel).values(name=AssetModel.name + "/findings"))
+    session.execute(
+        update(AssetModel).where(AssetModel.id == 1).values(name="statemaint://findings")
+    )
+    assert [record.query for record in records(session, {DAG, OTHER})] == ["findings"]
