@@ -97,7 +97,7 @@ def dataset_name(address: str) -> tuple[str, str]:
     scheme, remote, rest = address.partition("://")
     host, _, path = rest.partition("/")
     if not remote or scheme == "file":
-        return "file", f"/{path}" if remote else address
+        return "file", f"/{path}" if remote else address.removeprefix("file:")
     namespace = f"{'s3' if scheme in BUCKETS else scheme}://{host}"
     return namespace, f"/{path}" if scheme == "hdfs" else path or "/"
 

@@ -72,8 +72,8 @@ class CheckpointOperator(WaitingOperator, BaseOperator):
             self.outlets = [*self.outlets, *map(Asset, self.updates(name))]
 
     def execute(self, context: Mapping[str, Any]) -> Any:
-        self.query = given_name(self.query, self.checkpoint)
         with errors_end(self.wait_for_lease, self.connection):
+            self.query = given_name(self.query, self.checkpoint)
             return self.traced(self.work(context))
 
     @abstractmethod

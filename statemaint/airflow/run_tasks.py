@@ -238,11 +238,11 @@ def _chosen(queries: Sequence[QuerySettings]) -> list[QuerySettings]:
 
 def _plans(queries: Sequence[QuerySettings], options: Options) -> list[Planned]:
     """Returns the plan of each query; it fails if another run holds the lease."""
-    dag_run = get_current_context()["dag_run"]
+    dag, run = get_current_context()["dag_run"].dag_id, _run()
 
     def plan(settings: QuerySettings, holder: Holder, costs: Mapping[str, float]) -> Planned:
         try:
-            return tasks.plan_query(settings, options, holder, run=str(dag_run.run_id), costs=costs)
+            return tasks.plan_query(settings, options, holder, run=run, costs=costs)
         except Exception as error:  # noqa: BLE001 -- one query must not stop the others (S16)
             return Planned(failure=_fault(settings, error))
 
@@ -250,7 +250,7 @@ def _plans(queries: Sequence[QuerySettings], options: Options) -> list[Planned]:
         return plan(*request) if planned.held else planned
 
     # Requests to Airflow are made here; threads only make requests to storages.
-    holders = [holder_of(dag_run.dag_id) for _ in queries]
+    holders = [holder_of(dag) for _ in queries]
     costs = [last_costs(settings.query) for settings in queries]
     with ThreadPoolExecutor(1 if options.dry_run else _AT_A_TIME) as pool:
         plans = list(pool.map(plan, queries, holders, costs))
@@ -367,7 +367,7 @@ def _run() -> str:
     """Returns the run's name in the ledger."""
     run, group = get_current_context()["dag_run"], own_group()
     # A user's DAG may maintain one checkpoint twice, and two DAGs the same one.
-    return run_name(run.dag_id, group, run.run_id) if group else str(run.run_id)
+    return run_name(run.dag_id, group, run.run_id) if group else run_name(run.run_id)
 
 
 def holder_of(dag: str, part: str = "") -> Holder:

@@ -1,10 +1,15 @@
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
+from airflow.sdk.exceptions import AirflowFailException
+
+from statemaint.airflow import passed_on, run_tasks
 from statemaint.airflow.names import run_name
+from statemaint.airflow.operators import VerifyCheckpointOperator
 from statemaint.airflow.settings import given_query, given_settings
 from statemaint.airflow.task_group import StateMaintenanceTaskGroup
 
@@ -76,3 +81,21 @@ def test_long_names_of_runs_fit_into_a_files_name_and_stay_unique() -> None:
     one, other = (run_name("d" * 250, "group", run) for run in ("run1", "run2"))
     assert len(one) < 200
     assert one != other
+
+
+@pytest.mark.parametrize("task", ["plan", "group.plan"])
+def test_a_run_with_a_long_id_has_a_name_that_fits(
+    monkeypatch: pytest.MonkeyPatch, task: str
+) -> None:
+    run = SimpleNamespace(run_id="r" * 250, dag_id="d")
+    context = {"ti": SimpleNamespace(task_id=task), "dag_run": run}
+    for module in (passed_on, run_tasks):
+        monkeypatch.setattr(module, "get_current_context", lambda: context)
+    assert len(run_tasks._run()) < 200
+
+
+def test_a_template_that_gives_no_name_of_a_query_fails_for_good() -> None:
+    task = VerifyCheckpointOperator(task_id="verify", checkpoint="/a", query="{{ params.query }}")
+    task.query = "a/b"  # as Airflow fills it in
+    with pytest.raises(AirflowFailException, match="CONFIG: query: must be a name"):
+        task.execute({})

@@ -187,6 +187,7 @@ def test_a_gate_and_a_sensor_have_read_their_checkpoint(tmp_path: Path) -> None:
         ("s3a://lake/a b/c", ("s3://lake", "a b/c")),
         ("s3://lake", ("s3://lake", "/")),
         ("file:///data/a", ("file", "/data/a")),
+        ("file:/data/a", ("file", "/data/a")),
         ("/data/a#1", ("file", "/data/a#1")),
         ("abfss://fs@lake.dfs.core.windows.net/a", ("abfss://fs@lake.dfs.core.windows.net", "a")),
     ],
