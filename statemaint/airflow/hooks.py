@@ -11,6 +11,7 @@ from airflow.sdk import BaseHook
 
 from statemaint.airflow import texts
 from statemaint.airflow.connections import OWN_TYPE, open_checkpoint, tried
+from statemaint.airflow.settings import is_template
 from statemaint.audit import Diagnosis, Verification, doctor, verify
 from statemaint.errors import ConfigError, StatemaintError
 from statemaint.model.findings import Finding, Subject
@@ -95,6 +96,12 @@ def longest_chain(storage: Storage) -> int | None:
     lengths = [chain_length(it, checkpoint.target_of(it.id)) for it in checkpoint.stores]
     loadable = [length for length in lengths if length is not None]
     return max(loadable, default=0) if len(loadable) == len(lengths) else None
+
+
+def valid_checkpoint(checkpoint: object) -> None:
+    """Refuses a wrong address when a DAG is parsed; that of a template is known to a run only."""
+    if not is_template(address := str(checkpoint)):
+        absolute_address(address)
 
 
 def valid_spark(version: str | None) -> str | None:

@@ -12,7 +12,14 @@ from typing import Any
 from airflow.sdk import Asset, BaseOperator
 
 from statemaint.airflow.endings import WaitingOperator, errors_end, fail, update_assets, wait
-from statemaint.airflow.hooks import Health, StatemaintHook, health_of, repaired_health, valid_spark
+from statemaint.airflow.hooks import (
+    Health,
+    StatemaintHook,
+    health_of,
+    repaired_health,
+    valid_checkpoint,
+    valid_spark,
+)
 from statemaint.airflow.links import links
 from statemaint.airflow.names import NOTE, POOL, asset_uri, findings_uri, run_name
 from statemaint.airflow.passed_on import pass_on
@@ -65,6 +72,7 @@ class CheckpointOperator(WaitingOperator, BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        valid_checkpoint(checkpoint)
         self.checkpoint, self.connection, self.query = checkpoint, connection, query
         self.wait_for_lease, self.deferrable = wait_for_lease, deferrable
         if not is_template(query or str(checkpoint)):

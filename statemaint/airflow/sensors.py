@@ -9,7 +9,13 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 
 from statemaint.airflow.endings import TracedOperator, errors_end
-from statemaint.airflow.hooks import StatemaintHook, health_of, longest_chain, valid_spark
+from statemaint.airflow.hooks import (
+    StatemaintHook,
+    health_of,
+    longest_chain,
+    valid_checkpoint,
+    valid_spark,
+)
 from statemaint.airflow.links import links
 from statemaint.errors import NotACheckpointError
 
@@ -45,6 +51,7 @@ class CheckpointSensor(TracedOperator, BaseSensorOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        valid_checkpoint(checkpoint)
         self.checkpoint, self.connection = checkpoint, connection
         self.healthy, self.max_chain, self.deferrable = healthy, max_chain, deferrable
         self.spark_version = valid_spark(spark_version)

@@ -10,6 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from statemaint.airflow import passed_on, run_tasks
 from statemaint.airflow.names import run_name
 from statemaint.airflow.operators import VerifyCheckpointOperator
+from statemaint.airflow.sensors import CheckpointSensor
 from statemaint.airflow.settings import given_query, given_settings
 from statemaint.airflow.task_group import StateMaintenanceTaskGroup
 
@@ -99,3 +100,10 @@ def test_a_template_that_gives_no_name_of_a_query_fails_for_good() -> None:
     task.query = "a/b"  # as Airflow fills it in
     with pytest.raises(AirflowFailException, match="CONFIG: query: must be a name"):
         task.execute({})
+
+
+@pytest.mark.parametrize("kind", [VerifyCheckpointOperator, CheckpointSensor])
+def test_a_relative_address_is_refused_when_a_dag_is_parsed(kind: Any) -> None:
+    with pytest.raises(ValueError, match="depends on where a task happens to run"):
+        kind(task_id="t", checkpoint="data/a")
+    assert kind(task_id="t", checkpoint="{{ var.value.root }}/a").checkpoint.endswith("/a")
