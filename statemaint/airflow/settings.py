@@ -19,7 +19,7 @@ from statemaint.maintain.work import WorkOrder
 from statemaint.metrics.options import Named, Targets
 from statemaint.model.policy import PRESETS, Policy
 from statemaint.plan.actions import Request
-from statemaint.queries.checks import must_be_open
+from statemaint.queries.checks import NO_QUERY_NAME, is_query_name, must_be_open
 from statemaint.queries.models import Query, SparkSettings
 from statemaint.queries.problems import explained
 from statemaint.report.record import code_of
@@ -52,7 +52,6 @@ class QueryKeys(TypedDict, total=False):
 
 # Replaces templates while a query is checked; tasks check the filled-in values.
 _STANDS_IN, _BUCKET_STANDS_IN = "/template", "s3://template/checkpoint"
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 # What a key does that has no effect on a query described in Python.
 _OF_FILE = {
     "together": "share a DAG",
@@ -161,9 +160,8 @@ def given_name(name: str | None, checkpoint: str) -> str:
     if name is None and is_template(checkpoint):
         raise ValueError("query: give the query's name, as the checkpoint is a template")
     chosen = name or checkpoint.rstrip("/").rpartition("/")[2]
-    if not _NAME.fullmatch(chosen):
-        what = "must be a name of up to 200 letters, digits and _ . -"
-        raise ValueError(f"query: {what}, not {chosen!r}")
+    if not is_query_name(chosen):
+        raise ValueError(f"query: {NO_QUERY_NAME}, not {chosen!r}")
     return chosen
 
 

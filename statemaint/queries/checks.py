@@ -32,6 +32,14 @@ _QUARTERLY = "0 0 1 */3 *"  # croniter knows the other presets
 _RUNS = 60  # a year of weeks shows weekends, months and quarters
 
 
+NO_QUERY_NAME = "must be a name of up to 200 letters, digits and _ . -"
+
+
+def is_query_name(name: str) -> bool:
+    """Returns whether a text can name a query; dots alone would be a folder around another."""
+    return bool(name.strip(".") and re.fullmatch(r"[A-Za-z0-9_.-]{1,200}", name))
+
+
 def duration_in_seconds(value: object) -> float:
     if not isinstance(value, str):
         raise ValueError(f"not a duration: {value!r}; write it like 90s, 15m, 1h or 7d")  # noqa: TRY004 -- only a ValueError becomes a validation error

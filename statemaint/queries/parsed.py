@@ -18,6 +18,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from statemaint.queries import checks
 from statemaint.queries.models import PolicySettings, QueriesFile, Query
 from statemaint.queries.problems import Problem, explained, shown
 from statemaint.queries.yaml_file import Document, YamlError, parse_yaml
@@ -26,7 +27,6 @@ from statemaint.storage import overlaps
 _MOST = 1000  # an entry that stands for more is more likely a mistake
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _KEY = "for_each"
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 # A mistake in these does not affect the queries; only their metrics and plans are missing.
 APART = ("pushgateway", "pushgateway_auth", "textfile", "plans", "alert_labels")
 
@@ -156,9 +156,8 @@ class _Parser:
             return
         try:
             for name, settings in expand(key, entry):
-                if not _NAME.fullmatch(name):
-                    what = "must be a name of up to 200 letters, digits and _ . -"
-                    self._note(below, f"{what}, not {shown(name)}")
+                if not checks.is_query_name(name):
+                    self._note(below, f"{checks.NO_QUERY_NAME}, not {shown(name)}")
                     return
                 query = Query.model_validate(settings)
                 if query.savepoint and any(

@@ -66,6 +66,10 @@ def test_a_key_without_effect_is_refused() -> None:
             StateMaintenanceTaskGroup(checkpoint="/a", **keys_of_dag)
 
 
+def test_a_folder_around_another_names_no_query() -> None:
+    assert refused(None, "/data/a/..").startswith("query: must be a name of up to 200 letters")
+
+
 def test_the_pushgateway_of_the_environment_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     def gateway() -> str | None:
         _, settings = given_settings("a", "/a", {}, pushgateway="http://given:1")

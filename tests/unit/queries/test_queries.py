@@ -492,6 +492,7 @@ def test_a_pattern_makes_a_query_of_each_combination(tmp_path: Path) -> None:
             "queries.a_{x}: makes a query a_b, as a_{x} does; rename one",
         ),
         ("'a_{x}': {checkpoint: /x}", "queries.a_{x}: must be a name of up to 200 letters"),
+        ("'..': {checkpoint: /x}", "queries...: must be a name of up to 200 letters"),
     ],
 )
 def test_a_pattern_that_does_not_fit_is_refused_with_its_key(
