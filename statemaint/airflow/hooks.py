@@ -5,6 +5,7 @@ Whether a query would restart from it, as operators and sensors ask it.
 
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from airflow.sdk import BaseHook
@@ -14,9 +15,12 @@ from statemaint.airflow.connections import OWN_TYPE, open_checkpoint, tried
 from statemaint.airflow.settings import is_template
 from statemaint.audit import Diagnosis, Verification, doctor, verify
 from statemaint.errors import ConfigError, StatemaintError
+from statemaint.execute.lease import check_free
+from statemaint.maintain.record import recorded_recovery
 from statemaint.model.findings import Finding, Subject
 from statemaint.planning import scan_checkpoint
 from statemaint.queries.checks import absolute_address
+from statemaint.records.claims import Holder
 from statemaint.recover import repair
 from statemaint.report.task import findings_json, reasons
 from statemaint.report.to_json import chain_length
@@ -79,9 +83,11 @@ def health_of(storage: Storage, *, deep: bool = False, spark: str | None = None)
 def repaired_health(storage: Storage, *, deep: bool = False, spark: str | None = None) -> Health:
     """Repairs what the log can prove, and returns whether the query would then restart.
 
-    The removed files are kept in the trash for thirty days. The query must not run.
+    The removed files are kept in the trash for thirty days. The query must not run. The record has
+    the repair; a lease that another run holds is waited for, and is no failed run.
     """
-    done = repair(storage, trash_for=KEPT_FOR)
+    check_free(storage, Holder("waits to repair"))
+    done = recorded_recovery(storage, partial(repair, storage, trash_for=KEPT_FOR))
     return replace(health_of(storage, deep=deep, spark=spark), repaired=done.run or None)
 
 

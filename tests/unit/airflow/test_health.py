@@ -3,8 +3,12 @@ from pathlib import Path
 import pytest
 
 from statemaint.airflow.hooks import health_of, longest_chain, repaired_health, valid_spark
+from statemaint.errors import LeaseHeldError
+from statemaint.execute.lease import acquire
 from statemaint.maintain import maintain
+from statemaint.maintain.record import read_record
 from statemaint.model.policy import Policy
+from statemaint.records.claims import Holder
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
 
@@ -46,9 +50,22 @@ def test_a_bad_snapshot_stops_a_spark_that_does_not_pass_over_it(tmp_path: Path)
 
 
 def test_a_repair_makes_it_healthy_and_names_its_run(tmp_path: Path) -> None:
-    health = repaired_health(torn(tmp_path / "c"))
+    storage = torn(tmp_path / "c")
+    health = repaired_health(storage)
     assert health.reason is None
     assert health.repaired
+    record = read_record(storage)
+    assert record is not None
+    assert record.last is not None
+    assert (record.last.run, record.last.failed) == (health.repaired, ())
+
+
+def test_a_repair_that_waits_for_another_run_is_no_failed_run(tmp_path: Path) -> None:
+    storage = torn(tmp_path / "c")
+    acquire(storage, Holder("another"))
+    with pytest.raises(LeaseHeldError):
+        repaired_health(storage)
+    assert read_record(storage) is None
 
 
 def test_what_no_repair_can_prove_stays_broken(tmp_path: Path) -> None:
