@@ -35,6 +35,7 @@ PATIENCE = 3.0
 """The seconds that Spark has to end after a request to end. Airflow kills the task after five."""
 _POLL_SECONDS = 0.05
 _PROVIDER = "apache-airflow-providers-apache-spark"
+_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 
 OnKill = Callable[[Callable[[], object]], object]
 """Receives the function that ends the program, for when Airflow kills the task."""
@@ -124,11 +125,12 @@ def _beside(spark: SparkSettings, arguments: Sequence[str], on_kill: OnKill) -> 
     command = [sys.executable, "-m", _MODULE, *arguments, "--master", spark.master or "local[*]"]
     _log.info("running %s", shlex.join(command))
     pairs = [part for name, value in spark.conf.items() for part in ("--conf", f"{name}={value}")]
-    conf = {"PYSPARK_SUBMIT_ARGS": shlex.join([*pairs, "pyspark-shell"])} if pairs else {}
+    # The worker may have some already, such as --packages; the last one of a name counts.
+    *usual, shell = shlex.split(os.environ.get(_ARGUMENTS) or "pyspark-shell")
     # In a session of its own, so that the JVM and its workers end with it.
     child = subprocess.Popen(  # noqa: S603 -- our own program; the arguments are one each
         command,
-        env={**os.environ, **conf},
+        env={**os.environ, _ARGUMENTS: shlex.join([*usual, *pairs, shell])},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -79,6 +79,24 @@ def test_the_output_of_the_program_is_in_the_log(caplog: pytest.LogCaptureFixtur
     assert any("Maintain the bundles that Airflow's `plan`" in one for one in caplog.messages)
 
 
+def test_the_settings_of_a_query_join_those_of_its_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    program = tmp_path / "python"
+    program.write_text('#!/bin/sh\necho "given: $PYSPARK_SUBMIT_ARGS"\n', encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    where = settings(conf={"spark.a": "b c"})
+    for usual, given in (
+        ("--packages g:n:1 pyspark-shell", "--packages g:n:1 --conf 'spark.a=b c' pyspark-shell"),
+        ("", "--conf 'spark.a=b c' pyspark-shell"),
+    ):
+        monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", usual)
+        assert start_spark(where, ["units"], on_kill=keep) is None
+        assert f"given: {given}" in caplog.messages
+
+
 def test_a_program_of_many_queries_has_their_name_and_is_ended_with_its_task(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
