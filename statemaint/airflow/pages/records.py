@@ -78,12 +78,13 @@ def records(session: Session, readable: Iterable[str], dag: str | None = None) -
     }
     tags = _tags(session, dag)
     pools = dict(session.execute(_missing_pools(dag)).all())
-    made = [_record(dags[name], group, query, last, figures) for name, group, query in places]
     made = [
-        replace(record, missing_pool=pools.get(record.dag), tags=tags.get(record.dag, ()))
-        if record.dag in pools or record.dag in tags
-        else record
-        for record in made
+        replace(
+            _record(dags[name], group, query, last, figures),
+            missing_pool=pools.get(name),
+            tags=tags.get(name, ()),
+        )
+        for name, group, query in places
     ]
     made += [_mistake(dags[name], last) for name in invalid & active]
     maintained = {record.query for record in made if not record.stale}
