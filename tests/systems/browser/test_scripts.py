@@ -311,6 +311,16 @@ def test_a_server_that_is_away_for_a_moment_does_not_end_the_checks(visit: Open)
 QUERY = "/statemaint/dags/statemaint__q0"
 
 
+def test_rows_are_renewed_after_an_action_once_the_server_is_back(visit: Open) -> None:
+    page, server = visit()
+    page.route(f"**{FLEET}?*", lambda route: route.abort())
+    act(page, "Unpause", "orders_0")
+    page.unroute(f"**{FLEET}?*")
+    server.pages[FLEET] = page_of([replace(one, paused=False) for one in RECORDS])
+    page.clock.run_for(4_000)
+    expect(page.locator("tr[data-paused]")).to_have_count(0)
+
+
 def test_the_page_of_a_query_loads_its_figures_once_at_the_end_of_a_run(visit: Open) -> None:
     busy = [run("statemaint__q0", done=1, total=3, left=20)]
     page, server = visit(QUERY, pages={QUERY: many.query_page(3)}, activity=busy)
@@ -378,3 +388,16 @@ def test_the_address_of_a_partition_is_of_its_query_in_a_dag_of_several(visit: O
     page, _ = visit(f"{tab}#partition=0/2?query=q1", pages=pages)
     frame = page.frame_locator("iframe")
     expect(frame.get_by_role("heading", name="op 0 / part 2")).to_have_text("op 0 / part 2 of q1")
+
+
+def test_a_ledger_that_could_not_be_read_is_read_when_it_is_opened_again(visit: Open) -> None:
+    script = '<script src="/statemaint/static/pages.js"></script>'
+    place = '<details id="ledger" data-from="/runs"><summary>Runs</summary><div></div></details>'
+    page, _ = visit("/query", pages={"/query": script + place, "/runs": "<p>all of them</p>"})
+    page.route("**/runs", lambda route: route.abort())
+    page.get_by_text("Runs").click()
+    expect(page.locator("#ledger div")).to_contain_text("The ledger cannot be read: Failed to")
+    page.unroute("**/runs")
+    for _ in range(2):
+        page.get_by_text("Runs").click()
+    expect(page.locator("#ledger div")).to_have_text("all of them")

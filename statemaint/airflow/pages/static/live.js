@@ -88,7 +88,11 @@
   }
 
   document.addEventListener("visibilitychange", check);
-  addEventListener("statemaint:acted", async (event) => { await renew(new Set(event.detail)); check(); });
+  addEventListener("statemaint:acted", (event) => {
+    event.detail.forEach((dag) => pending.add(dag));
+    renewed = 0;
+    check();
+  });
   addEventListener("statemaint:started", check);
   check();
 })();

@@ -326,8 +326,14 @@ function ledger(details) {
     if (!details.open || place.dataset.read) return;
     place.dataset.read = "yes";
     place.textContent = "Reading the ledger ...";
-    const answer = await fetch(details.dataset.from, { credentials: "same-origin" });
-    place.innerHTML = await answer.text(); // our own page, escaped there
+    try {
+      const answer = await fetch(details.dataset.from, { credentials: "same-origin" });
+      place.innerHTML = await answer.text(); // our own page, escaped there
+      if (!answer.ok) delete place.dataset.read; // and read when it is opened again
+    } catch (error) {
+      delete place.dataset.read;
+      place.textContent = `The ledger cannot be read: ${error.message}. Open this again in a moment.`;
+    }
   });
 }
 
