@@ -9,12 +9,12 @@ is never trusted over a queries file that can be read, and is replaced atomicall
 
 import json
 import logging
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 _FORMAT = 1
 _log = logging.getLogger(__name__)
@@ -84,7 +84,8 @@ class MemoryFile:
         """Replaces the memory; a folder that cannot be written to is a warning in the log."""
         files = {path: _to_json(of_file) for path, of_file in memory.items()}
         text = json.dumps({"format": _FORMAT, "path": self.path, "files": files})
-        part = self.file.with_name(f"{self.file.name}.{os.getpid()}")
+        # Containers that share the folder have the same process ids, and host names.
+        part = self.file.with_name(f"{self.file.name}.{uuid4().hex}")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             like = [file for file in (Path(self.path), self.file) if file.exists()]

@@ -1,11 +1,13 @@
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from statemaint.queries.memory import FileMemory, MemoryFile
 from statemaint.queries.problems import Problem
 from statemaint.queries.reading import SETTLED, QueriesReader, QueriesReading, read_queries
 
@@ -286,6 +288,20 @@ def test_the_memory_has_the_rights_of_the_queries_file_also_while_that_is_missin
         assert [one.kept for one in reading.all_problems] == [TIME + 1]
     (kept,) = state.iterdir()
     assert kept.stat().st_mode & 0o777 == mode
+
+
+def test_processes_of_one_id_in_containers_spoil_no_memory_of_each_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = MemoryFile(tmp_path, "/queries.yaml")
+
+    def save(number: int) -> None:
+        file.save({"/queries.yaml": FileMemory("x" * 50_000 * (1 + number % 4))})
+        assert file.load()
+
+    with ThreadPoolExecutor(4) as processes:
+        assert len(list(processes.map(save, range(400)))) == 400
+    assert caplog.messages == []
 
 
 def test_a_memory_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
