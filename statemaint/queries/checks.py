@@ -101,11 +101,23 @@ def some_rule(rules: Mapping[str, int]) -> Mapping[str, int]:
     return rules
 
 
-def absolute_path(path: str, what: str) -> str:
-    """Returns the path of a file or a folder that means the same on every worker."""
+def _shown(value: str) -> str:
+    """Returns a wrong value in quotes; an address, which may have a secret, is not shown."""
+    return "an address" if "://" in value or "@" in value else repr(value)
+
+
+def absolute_folder(path: str) -> str:
+    """Returns the path of a folder that means the same on every worker."""
     if path.startswith("/"):
         return path
-    raise ValueError(f"{path!r} is not an absolute path; give the {what}, from / on")
+    raise ValueError(f"{_shown(path)} is not an absolute path; give the folder, from / on")
+
+
+def secret_file(path: str) -> str:
+    """Returns the path of a file with a secret; what is not a path may be the secret itself."""
+    if path.startswith("/"):
+        return path
+    raise ValueError("not an absolute path; give that of the file, from / on")
 
 
 @lru_cache(maxsize=2048)
@@ -151,8 +163,8 @@ def valid_connection(connection: str) -> str:
     if re.fullmatch(_CONNECTION, connection):
         return connection
     raise ValueError(
-        f"{connection!r} cannot be the id of an Airflow connection, which has up to 250 letters, "
-        "digits and - _ . : /; give the connection's id, not an address"
+        f"{_shown(connection)} cannot be the id of an Airflow connection, which has up to 250 "
+        "letters, digits and - _ . : /; give the connection's id, not an address"
     )
 
 
@@ -166,7 +178,9 @@ def valid_asset(asset: str) -> str:
 def valid_callable(path: str) -> str:
     if re.fullmatch(_CALLABLE, path):
         return path
-    raise ValueError(f"{path!r} is not the path of a callable; write it like package.module.name")
+    raise ValueError(
+        f"{_shown(path)} is not the path of a callable; write it like package.module.name"
+    )
 
 
 def open_argument(value: object) -> object:

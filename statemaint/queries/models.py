@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -40,8 +39,8 @@ AlertLabel = Annotated[
     str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,99}$"), AfterValidator(checks.free_label)
 ]
 Text = Annotated[str, Field(min_length=1, max_length=250)]
-Folder = Annotated[str, AfterValidator(partial(checks.absolute_path, what="folder"))]
-File = Annotated[str, AfterValidator(partial(checks.absolute_path, what="file"))]
+Folder = Annotated[str, AfterValidator(checks.absolute_folder)]
+File = Annotated[str, AfterValidator(checks.secret_file)]
 Connection = Annotated[str, AfterValidator(checks.valid_connection)]
 Schedule = Annotated[str, AfterValidator(checks.valid_schedule)]
 Argument = Annotated[Any, AfterValidator(checks.open_argument)]

@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 
 from statemaint.errors import ConfigError
 from statemaint.queries import models
+from statemaint.storage import has_secret
 from statemaint.wording import moment
 
 Path = tuple[str | int, ...]
@@ -70,12 +71,16 @@ def _what(detail: ErrorDetails, path: Path) -> str:
     if kind == "value_error":
         return str(detail["ctx"]["error"])
     phrase = _PHRASES.get(kind) or detail["msg"].replace("Input should", "must", 1)
-    return phrase if kind == "missing" else f"{phrase}, not {shown(detail['input'])}"
+    # In place of the path of a secret may be the secret.
+    unseen = kind == "missing" or path[0] == "pushgateway_auth"
+    return phrase if unseen else f"{phrase}, not {shown(detail['input'])}"
 
 
 def shown(value: object) -> str:
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
+    if isinstance(value, str) and has_secret(value):
+        return "an address with a secret"
     return json.dumps(value, default=str)
 
 

@@ -535,6 +535,23 @@ def test_the_secret_of_a_notifiers_argument_is_refused(tmp_path: Path) -> None:
     assert "hush" not in said
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "queries: {a: {checkpoint: 's3://b/x', connection: 'aws://key:hush@/?region_name=eu'}}",
+        "queries: {a: {checkpoint: /a, notify: [{call: 'https://chat.example.com/hush'}]}}",
+        "queries: {a: {checkpoint: /a, notify: ['https://me:hush@chat.example.com']}}",
+        "queries: {a: 's3://me:hush@lake/a'}",
+        "queries: {}\npushgateway_auth: 'me:hush'",
+        "queries: {}\npushgateway_auth: {basic_auth_file: 'me:hush'}",
+        "queries: {}\npushgateway_auth: {bearer_token_file: hush}",
+        "queries: {}\ntextfile: 's3://me:hush@lake/a'",
+    ],
+)
+def test_a_secret_in_the_wrong_place_is_not_shown(tmp_path: Path, text: str) -> None:
+    assert "hush" not in complaint(tmp_path, text)
+
+
 def test_the_shipped_schema_is_the_one_of_the_models() -> None:
     generated = json.dumps(json_schema(), indent=2) + "\n"
     assert SCHEMA.read_text(encoding="utf-8") == generated, "run `make generated`"
