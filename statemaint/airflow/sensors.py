@@ -33,7 +33,8 @@ class CheckpointSensor(TracedOperator, BaseSensorOperator):
         max_chain: wait until a restart replays at most this many deltas in each store.
         spark_version: of the query, such as `4.2`; from 4.2 on Spark passes over bad snapshots.
         deferrable: whether to wait in the triggerer; otherwise as set by `mode`.
-        kwargs: `poke_interval`, `timeout`, and others of Airflow's sensors.
+        kwargs: `poke_interval`, `timeout`, `soft_fail`, and arguments of Airflow's operators; other
+            arguments of its sensors, such as `silent_fail`, need `deferrable=False`.
     """
 
     template_fields = ("checkpoint", "connection")
