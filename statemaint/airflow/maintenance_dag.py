@@ -34,7 +34,7 @@ class StateMaintenanceDag(DAG):
         pushgateway: where tasks push metrics; STATEMAINT_PUSHGATEWAY in their environment wins.
         textfile: a folder for metrics files.
         plans: a folder for the plans of dry runs.
-        dag: other arguments of Airflow's `DAG`.
+        dag: other arguments of Airflow's `DAG`; `default_args` and `params` join the query's own.
         keys: as in the queries file.
 
     Raises:
@@ -58,7 +58,10 @@ class StateMaintenanceDag(DAG):
         given, settings = given_settings(
             query, checkpoint, keys, pushgateway=pushgateway, textfile=textfile, plans=plans
         )
-        arguments = {**dag_arguments(given, settings), **(dag or {})}
+        arguments = dag_arguments(given, settings)
+        for name, value in (dag or {}).items():
+            joined = name in ("default_args", "params")
+            arguments[name] = {**arguments[name], **value} if joined else value
         super().__init__(dag_id=dag_id or default_id(settings.query), **arguments)
         with self:
             run_tasks(settings, Terms(timedelta(seconds=given.timeout)))

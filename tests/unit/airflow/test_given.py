@@ -8,6 +8,7 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 from airflow.sdk.exceptions import AirflowFailException
 
 from statemaint.airflow import passed_on, run_tasks
+from statemaint.airflow.maintenance_dag import StateMaintenanceDag
 from statemaint.airflow.names import run_name
 from statemaint.airflow.operators import VerifyCheckpointOperator
 from statemaint.airflow.sensors import CheckpointSensor
@@ -111,3 +112,12 @@ def test_a_relative_address_is_refused_when_a_dag_is_parsed(kind: Any) -> None:
     with pytest.raises(ValueError, match="depends on where a task happens to run"):
         kind(task_id="t", checkpoint="data/a")
     assert kind(task_id="t", checkpoint="{{ var.value.root }}/a").checkpoint.endswith("/a")
+
+
+def test_default_arguments_and_params_of_a_dag_join_those_of_its_query() -> None:
+    more: dict[str, Any] = {"default_args": {"depends_on_past": True}, "params": {"mine": 1}}
+    dag = StateMaintenanceDag(checkpoint="/a", retries=7, dag={**more, "catchup": True})
+    plan = dag.get_task("plan")
+    assert (plan.pool, plan.retries, plan.depends_on_past) == ("statemaint", 7, True)
+    assert {"dry_run", "mine"} <= set(dag.params)
+    assert dag.catchup
