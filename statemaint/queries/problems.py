@@ -108,7 +108,7 @@ def resolve(notifier: models.Notifier) -> Callable[..., Any]:
     module, _, name = notifier.call.rpartition(".")
     try:
         target = getattr(import_module(module), name)
-    except Exception as error:  # noqa: BLE001 -- a user's module
+    except (Exception, SystemExit) as error:  # noqa: BLE001 -- a user's module, or a script
         raise ValueError(f"{notifier.call} cannot be imported: {error}") from None
     if inspect.isclass(target):
         try:

@@ -41,7 +41,7 @@ def test_a_mistake_in_one_file_leaves_the_dags_of_the_others(folder: Path) -> No
     assert set(build_dags(folder / "payments.yaml")) == {"statemaint_queries_file"}
 
 
-@pytest.mark.parametrize("module", ["def :\n", "1 / 0\n"])
+@pytest.mark.parametrize("module", ["def :\n", "1 / 0\n", "raise SystemExit(1)\n"])
 def test_a_notifier_whose_module_fails_leaves_the_other_dags(
     folder: Path, monkeypatch: pytest.MonkeyPatch, module: str
 ) -> None:
