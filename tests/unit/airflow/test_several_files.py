@@ -6,9 +6,10 @@ import pytest
 
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
-from statemaint.airflow.factory import build_dags
+from statemaint.airflow.factory import build_dags, settings_of
 from statemaint.airflow.manual import manual_dags
 from statemaint.airflow.names import VERIFY_DAG
+from statemaint.queries.reading import read_queries
 
 ENTRY = "queries:\n  {name}: {{checkpoint: /data/{name}}}\n"
 
@@ -55,3 +56,20 @@ def test_a_notifier_whose_module_fails_leaves_the_other_dags(
     assert list(dags["statemaint__a"].task_dict) == ["configuration"]
     assert "failing_notifier.tell cannot be imported" in str(dags["statemaint__a"].doc_md)
     assert "plan" in dags["statemaint__b"].task_dict
+
+
+def test_a_part_of_the_queries_of_an_origin_removes_no_metrics_of_others(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def known(path: Path) -> frozenset[str] | None:
+        return settings_of(read_queries(path), "clicks").targets.known
+
+    part = folder / "clicks.yaml"
+    monkeypatch.delenv("STATEMAINT_ORIGIN", raising=False)
+    monkeypatch.setenv("STATEMAINT_QUERIES", str(folder))
+    assert known(part) == {"clicks"}  # of an origin of its own
+    monkeypatch.setenv("STATEMAINT_ORIGIN", "prod")
+    assert known(part) is None
+    assert known(folder) == {"clicks", "payments"}
+    monkeypatch.delenv("STATEMAINT_QUERIES")
+    assert known(part) == {"clicks"}
