@@ -103,7 +103,7 @@ def saved(
     Another attempt at a run that began `since` completes what was begun from then on.
     """
     opened, batch = opener(settings.connection), options.batch
-    source, dest = opened(settings.checkpoint), options.to and absolute_address(options.to)
+    source, dest = opened(settings.checkpoint), options.to and absolute_address(options.to.strip())
     if batch is None and not dest:
         batches = committed_batches(source)
         folder = where.folder(settings.query)

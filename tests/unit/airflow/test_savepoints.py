@@ -74,7 +74,7 @@ def test_without_a_newer_batch_the_savepoint_that_is_there_counts_as_new(
 def test_the_form_names_a_batch_another_place_a_fork_or_a_dry_run(
     settings: QuerySettings, where: SavepointSettings, tmp_path: Path
 ) -> None:
-    form = SavepointOptions(batch=20, new_id=True, to=f"{tmp_path}/fork")
+    form = SavepointOptions(batch=20, new_id=True, to=f" {tmp_path}/fork ")
     dry, none = saved(settings, where, replace(form, dry_run=True))
     assert (dry.note.batch, dry.note.ended, none) == (20, None, None)
     assert not (tmp_path / "fork").exists()
