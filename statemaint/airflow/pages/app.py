@@ -277,9 +277,10 @@ def _explain(request: Request, error: Exception) -> Response:
     # 409: the checkpoint or the queries file is not in a state that can be shown.
     status = 503 if isinstance(error, StorageError) else 409
     status = 404 if isinstance(error, UnknownQueryError) else status
-    if request.url.path.endswith("/state"):
+    route = request.scope.get("endpoint")
+    if route is _state:
         return _json({"error": {"code": code, "detail": str(error)}}, status)
-    if request.url.path.endswith("/runs"):
+    if route is _runs:
         return _html("problem.html", code=code, detail=str(error), status=status)
     # The user may read the DAG: its authorisation comes before any error of ours.
     unknown = status == 404 and not isinstance(error, NoPlanError)  # noqa: PLR2004
