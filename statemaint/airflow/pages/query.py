@@ -207,24 +207,19 @@ def buttons(dag: str, query: str, *, own: bool, refused: Mapping[str, str]) -> t
     `refused` has the DAGs that cannot be run, and why.
     """
 
-    def button(
-        label: str, dag: str, conf: dict[str, Any], about: str, *, why: str = "", **more: str
-    ) -> Button:
-        return Button(label, dag, json.dumps(conf), refused.get(dag) or why, about, **more)
+    def button(label: str, of: str, conf: dict[str, Any], about: str, **more: str) -> Button:
+        return Button(label, of, json.dumps(conf), why.get(of, ""), about, **more)
 
-    why = "" if own else "The DAG has tasks other than maintenance: run it on its own page."
-    only = _only(dag, query)
+    others = "The DAG has tasks other than maintenance: run it on its own page."
+    why, only = refused if own else {dag: others, **refused}, _only(dag, query)
     return (
-        button(
-            "Dry run", dag, {"dry_run": True, **only}, "Shows the plan, changes nothing.", why=why
-        ),
+        button("Dry run", dag, {"dry_run": True, **only}, "Shows the plan, changes nothing."),
         button(
             "Compact",
             dag,
             {"force_snapshot": True, **only},
             "Writes a snapshot of every partition, and deletes what it replaces.",
             asks="Compact writes a snapshot of every partition, and deletes what it replaces.",
-            why=why,
         ),
         button(
             "Verify",
