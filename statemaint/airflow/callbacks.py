@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 def callbacks_of(queries: Iterable[Query]) -> list[Callable[..., Any]]:
     """Returns the functions of several queries, each once, without those that cannot be called."""
-    distinct = {each.model_dump_json(): each for query in queries for each in query.notify}
+    distinct = {repr(each): each for query in queries for each in query.notify}
     callbacks = []
     for notifier in distinct.values():
         with suppress(ValueError):

@@ -58,6 +58,15 @@ def test_a_notifier_whose_module_fails_leaves_the_other_dags(
     assert "plan" in dags["statemaint__b"].task_dict
 
 
+def test_arguments_that_are_no_json_leave_the_other_dags(folder: Path) -> None:
+    notify = "[{call: unittest.mock.MagicMock, arguments: {key: !!binary '/w=='}}]"
+    text = f"queries:\n  a: {{checkpoint: /a, notify: {notify}}}\n  b: {{checkpoint: b}}\n"
+    (folder / "clicks.yaml").write_text(text, encoding="utf-8")
+    dags = build_dags(folder / "clicks.yaml")
+    assert "plan" in dags["statemaint__a"].task_dict
+    assert list(dags["statemaint__b"].task_dict) == ["configuration"]
+
+
 def test_a_part_of_the_queries_of_an_origin_removes_no_metrics_of_others(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
