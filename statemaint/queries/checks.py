@@ -18,6 +18,7 @@ PRESET_SCHEDULES = (
     "@once", "@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly",
 )  # fmt: skip
 BUCKETS = ("s3", "s3a", "s3n")
+_ABSOLUTE = r"(?i:file:)?/|[A-Za-z][A-Za-z0-9+.-]*://"
 _CRON = r"\S+( +\S+){4,5}"
 _CONNECTION = r"[\w#!()\-.:/\\]{1,250}"  # as in Airflow's check of a connection's id
 _CALLABLE = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+"
@@ -71,7 +72,7 @@ def absolute_address(checkpoint: str) -> str:
     """Returns the address of a checkpoint that means the same on every worker."""
     where = "in an Airflow connection or where boto3 or Hadoop look for them"
     without_secret(checkpoint, f"without, and the credentials {where}")
-    if "://" in checkpoint or checkpoint.startswith(("file:", "/")):
+    if re.match(_ABSOLUTE, checkpoint):
         return checkpoint
     raise ValueError(
         f"{checkpoint!r} depends on where a task happens to run; give an absolute path or an "

@@ -243,6 +243,14 @@ def test_a_mapping_may_be_written_once_and_used_twice(tmp_path: Path) -> None:
             "queries.a.schedule: '0 0 30 2 *' is not a valid cron expression: failed to find next",
         ),
         (
+            "queries: {a: {checkpoint: 'file:data/a'}}",
+            "queries.a.checkpoint: 'file:data/a' depends on where a task happens to run; give an",
+        ),
+        (
+            "queries: {a: {checkpoint: '://data/a'}}",
+            "queries.a.checkpoint: '://data/a' depends on where a task happens to run; give an",
+        ),
+        (
             "queries: {a: {checkpoint: 's3://b/x', connection: 'a b'}}",
             "queries.a.connection: 'a b' cannot be the id of an Airflow connection",
         ),
