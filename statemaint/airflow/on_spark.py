@@ -79,6 +79,9 @@ def _done(settings: QuerySettings, order: WorkOrder, attempt: int, wrong: str | 
         reports = read_reports(settings.open(), order, attempt)
     except StatemaintError as error:
         return [], Failure.of(error)
+    except ValueError as error:
+        unread = f"the outcomes of Spark's program cannot be read ({str(error).splitlines()[0]})"
+        return [], Failure(f"CONFIG: {unread}; give it the build of statemaint that Airflow has")
     inspected = [report for report in reports if report.inspected]
     _log.info("%s\n%s", settings.query, texts.table(inspected))
     labels = {report.label for report in reports}

@@ -26,6 +26,7 @@ from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.work import WorkOrder, read_order, store_reports
 from statemaint.model.policy import Policy
 from statemaint.records.claims import Holder
+from statemaint.records.runs import outcomes_path, read_document, write_document
 from statemaint.report.task import BundleReport, Failure, dumped, loaded
 from statemaint.spark.fleet import Target
 from statemaint.spark.units import maintain_unit, unit_piece
@@ -116,6 +117,23 @@ def test_a_damaged_partition_fails_the_task_with_its_name_and_for_good(tmp_path:
     assert failure
     assert failure.reason.startswith("op 0 / part 2: BROKEN_CHAIN: state/0/2/7.delta is missing")
     assert not failure.retry
+
+
+def test_the_outcomes_of_another_build_are_a_failure_in_one_line(tmp_path: Path) -> None:
+    def another(where: QuerySettings, arguments: Sequence[str]) -> None:
+        executors(where, arguments)
+        _, address, key, _, attempt = arguments
+        storage = LocalStorage(Path(address))
+        rows = read_document(storage, outcomes_path(key, int(attempt)))
+        rows[0].pop("seconds")
+        write_document(storage, outcomes_path(key, int(attempt)), rows)
+
+    where = settings(neglected(tmp_path / "c"))
+    _, failure = maintained(where, planned(where), start=another)
+    assert failure == Failure(
+        "CONFIG: the outcomes of Spark's program cannot be read (BundleReport without seconds); "
+        "give it the build of statemaint that Airflow has"
+    )
 
 
 def test_what_a_storage_failed_for_is_all_that_the_next_attempt_does_again(tmp_path: Path) -> None:
