@@ -151,9 +151,7 @@
       asks: "unpause the DAGs, whose schedules then run",
       jobs: byDag,
       run: ([dag, rows]) => ("paused" in rows[0].dataset
-        ? request(`/api/v2/dags/${encodeURIComponent(dag)}?update_mask=is_paused`, {
-          method: "PATCH", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ is_paused: false }),
-        }).then(() => ["unpaused"])
+        ? unpauseDag(dag).then(() => ["unpaused"])
         : ["was not paused"]),
     },
     acknowledge: {

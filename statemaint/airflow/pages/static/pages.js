@@ -158,6 +158,10 @@ async function request(path, options) {
   return body;
 }
 
+function send(method, path, body) {
+  return request(path, { method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+}
+
 function tell(text, path) {
   const place = document.getElementById("done");
   place.replaceChildren(text);
@@ -185,25 +189,18 @@ function tellDone() {
 }
 
 function startRun(dag, conf) {
-  return request(`/api/v2/dags/${encodeURIComponent(dag)}/dagRuns`, {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ logical_date: null, conf }),
-  });
+  return send("POST", `/api/v2/dags/${encodeURIComponent(dag)}/dagRuns`, { logical_date: null, conf });
 }
 
 // The acknowledgement is the first line of a run's note; Airflow keeps a thousand characters.
 async function acknowledge(dag, run, { text, hours }) {
   if (!run) throw new Error("its DAG has no run yet, whose note it would be");
   const path = `/api/v2/dags/${encodeURIComponent(dag)}/dagRuns/${encodeURIComponent(run)}`;
-  const { note } = await request(path);
-  const kept = (note || "").replace(/^ack until [^\n]*\n?/, "");
+  const before = (await request(path)).note || "";
+  const kept = before.replace(/^ack until [^\n]*\n?/, "");
   const until = new Date(Date.now() + hours * 3600e3).toISOString().slice(0, 16);
-  return request(`${path}?update_mask=note`, {
-    method: "PATCH",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ note: `ack until ${until}Z: ${text.replace(/\s+/g, " ")}\n${kept}`.slice(0, 1000) }),
-  });
+  const note = `ack until ${until}Z: ${text.replace(/\s+/g, " ")}\n${kept}`.slice(0, 1000);
+  return send("PATCH", `${path}?update_mask=note`, { note });
 }
 
 function askAcknowledgement() {
@@ -255,14 +252,14 @@ async function watch(path, label, dag, id) {
   }
 }
 
+function unpauseDag(dag) {
+  return send("PATCH", `/api/v2/dags/${encodeURIComponent(dag)}?update_mask=is_paused`, { is_paused: false });
+}
+
 async function unpause(button) {
   button.disabled = true;
   try {
-    await request(`/api/v2/dags/${encodeURIComponent(button.dataset.dag)}`, {
-      method: "PATCH",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ is_paused: false }),
-    });
+    await unpauseDag(button.dataset.dag);
     tell(`The DAG ${button.dataset.dag} is unpaused.`);
     button.closest("p").remove();
   } catch (error) {
