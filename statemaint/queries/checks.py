@@ -29,6 +29,7 @@ _LABELS = (
 )
 # No year of the calendar is special to a cron expression, except for 29 February.
 _SOME_DAY = datetime(2026, 1, 1, tzinfo=UTC)
+_LONGEST = 36_500 * 86_400.0  # the times of Python, and so of Airflow, have an end
 _QUARTERLY = "0 0 1 */3 *"  # croniter knows the other presets
 _RUNS = 60  # a year of weeks shows weekends, months and quarters
 
@@ -57,9 +58,11 @@ def free_label(name: str) -> str:
 
 
 def some_time(value: float) -> float:
-    if value > 0:
-        return value
-    raise ValueError("must be longer than 0s")
+    if value <= 0:
+        raise ValueError("must be longer than 0s")
+    if value > _LONGEST:
+        raise ValueError("must be at most 36500d")
+    return value
 
 
 def without_secret(text: str, instead: str) -> str:

@@ -243,6 +243,10 @@ def test_a_mapping_may_be_written_once_and_used_twice(tmp_path: Path) -> None:
             "queries.a.schedule: '0 0 30 2 *' is not a valid cron expression: failed to find next",
         ),
         (
+            "queries: {a: {checkpoint: /a, timeout: 9999999999d}}",
+            "queries.a.timeout: must be at most 36500d",
+        ),
+        (
             "queries: {a: {checkpoint: 'file:data/a'}}",
             "queries.a.checkpoint: 'file:data/a' depends on where a task happens to run; give an",
         ),
