@@ -104,7 +104,7 @@ def longest_chain(storage: Storage) -> int | None:
     return max(loadable, default=0) if len(loadable) == len(lengths) else None
 
 
-def valid_checkpoint(checkpoint: object) -> None:
+def check_address(checkpoint: object) -> None:
     """Refuses a wrong address when a DAG is parsed; that of a template is known to a run only."""
     if not is_template(address := str(checkpoint)):
         absolute_address(address)

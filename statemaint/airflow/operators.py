@@ -15,9 +15,9 @@ from statemaint.airflow.endings import WaitingOperator, errors_end, fail, update
 from statemaint.airflow.hooks import (
     Health,
     StatemaintHook,
+    check_address,
     health_of,
     repaired_health,
-    valid_checkpoint,
     valid_spark,
 )
 from statemaint.airflow.links import links
@@ -72,7 +72,7 @@ class CheckpointOperator(WaitingOperator, BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        valid_checkpoint(checkpoint)
+        check_address(checkpoint)
         self.checkpoint, self.connection, self.query = checkpoint, connection, query
         self.wait_for_lease, self.deferrable = wait_for_lease, deferrable
         if not is_template(query or str(checkpoint)):

@@ -11,9 +11,9 @@ from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 from statemaint.airflow.endings import TracedOperator, errors_end
 from statemaint.airflow.hooks import (
     StatemaintHook,
+    check_address,
     health_of,
     longest_chain,
-    valid_checkpoint,
     valid_spark,
 )
 from statemaint.airflow.links import links
@@ -52,7 +52,7 @@ class CheckpointSensor(TracedOperator, BaseSensorOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        valid_checkpoint(checkpoint)
+        check_address(checkpoint)
         self.checkpoint, self.connection = checkpoint, connection
         self.healthy, self.max_chain, self.deferrable = healthy, max_chain, deferrable
         self.spark_version = valid_spark(spark_version)
