@@ -31,7 +31,8 @@ class StateReportNotifier(BaseNotifier):
         Raises:
             RuntimeError: when the webhook refuses it; its address is not shown.
         """
-        address = BaseHook.get_connection(self.conn_id).password or ""
+        # Stores of secrets often end them with a line break, which is not part of an address.
+        address = (BaseHook.get_connection(self.conn_id).password or "").strip()
         text = self.text or message(context)
         try:
             answer = httpx.post(address, json={"text": text}, timeout=_SECONDS)

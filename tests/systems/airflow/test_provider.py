@@ -144,7 +144,7 @@ def test_a_notifier_posts_to_its_webhook_and_never_shows_the_address(
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}"
         for path in ("right", "wrong", "moved"):
-            connection = type("Found", (), {"password": f"{address}/{path}"})
+            connection = type("Found", (), {"password": f"{address}/{path}\n"})
             monkeypatch.setattr(BaseHook, "get_connection", lambda _, found=connection: found)
             notifier = StateReportNotifier("oncall", text="it failed")
             if path == "right":
