@@ -149,7 +149,9 @@ def settings_of(reading: QueriesReading, name: str) -> QuerySettings:
     query, file = reading.queries[name], reading.settings_of(name)
     origin, former = origins_of(os.environ, conf.get("api", "base_url", fallback=""), reading.path)
     known, detailed = reading.names_for_pruning(name)
-    if origin != former and os.environ.get(names.QUERIES_VARIABLE, reading.path) != reading.path:
+    default = Path(reading.path).with_name(names.QUERIES_FILE)
+    whole = os.environ.get(names.QUERIES_VARIABLE) or str(default)
+    if origin != former and whole != reading.path:
         known = None  # other files of the same origin may have the other queries
     auth = file.pushgateway_auth
     return query_settings(

@@ -81,4 +81,6 @@ def test_a_part_of_the_queries_of_an_origin_removes_no_metrics_of_others(
     assert known(part) is None
     assert known(folder) == frozenset({"clicks", "payments"})
     monkeypatch.delenv("STATEMAINT_QUERIES")
-    assert known(part) == frozenset({"clicks"})
+    assert known(part) is None
+    usual = part.rename(folder / "statemaint_queries.yaml")
+    assert known(usual) == frozenset({"clicks"})
