@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from statemaint.errors import ConfigError
+from tests.support.marks import long
 from tests.support.paths import ROOT
 from tests.support.planted import PASSWORD, expected, plant, secret
 
@@ -53,7 +54,13 @@ def played(tmp_path: Path, body: str, *more: str) -> subprocess.CompletedProcess
     return ran
 
 
-@pytest.mark.parametrize("body", SHOWN.values(), ids=SHOWN)
+CASES = [
+    pytest.param(body, id=name) if name == "raised" else long(body, id=name)
+    for name, body in SHOWN.items()
+]
+
+
+@pytest.mark.parametrize("body", CASES)
 def test_a_test_that_shows_one_fails(tmp_path: Path, body: str) -> None:
     ran = played(tmp_path, body)
     assert "a planted secret was shown: " in ran.stdout

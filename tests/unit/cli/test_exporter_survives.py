@@ -5,6 +5,8 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
+import pytest
+
 from statemaint.cli.queries import _places
 from statemaint.metrics.exporter import Exporter, serving
 from statemaint.queries.reading import QueriesReader
@@ -41,6 +43,7 @@ class Damage:
         self.file.write_bytes(self.content)
 
 
+@pytest.mark.long
 def test_no_series_of_a_healthy_query_has_a_gap_while_the_file_is_lost_600_times(
     tmp_path: Path,
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 from statemaint.codec.rows.types import AtomicType, Field, StructType
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import delta_bytes, put_files
+from tests.support.marks import long
 from tests.support.program import run as run_program
 from tests.support.terminal import at_terminal
 from tests.support.unsafe_rows import row as unsafe_row
@@ -183,7 +184,7 @@ def test_a_diff_has_twenty_rows_and_the_number_of_the_others(tmp_path: Path) -> 
     assert len(run_program("diff", str(root), "--partition", "0").stdout.splitlines()) > 1050
 
 
-@pytest.mark.parametrize("columns", [60, 80, 160])
+@pytest.mark.parametrize("columns", [60, 80, long(160)])
 @pytest.mark.parametrize("verb", ["show", "diff", "stats"])
 def test_rows_fit_the_terminal(tmp_path: Path, verb: str, columns: int) -> None:
     root = many_rows(tmp_path, 1050)

@@ -721,11 +721,14 @@ def test_a_directory_of_a_leases_name_is_an_error_and_no_end(tmp_path: Path) -> 
     assert path_of(1) in str(error.value)
 
 
-def test_a_lease_that_is_listed_and_never_there_is_an_error(storage: MemoryStorage) -> None:
+def test_a_lease_that_is_listed_and_never_there_is_an_error(
+    storage: MemoryStorage, waited: list[float]
+) -> None:
     storage.write(path_of(3), [b"{}"])
     ghostly = HookedStorage(storage, before=refuse("read", error=NotFoundError(path_of(3))))
     with pytest.raises(StorageError, match="listed, and cannot be read"):
         newest(ghostly)
+    assert waited
 
 
 # -- listings that lag

@@ -24,6 +24,7 @@ from tests.certify.files import encode
 from tests.support.checkpoints import COMMIT, offsets_bytes, state_at
 from tests.support.faults import Crash, HookedStorage, on
 from tests.support.ledgers import ledger_lines
+from tests.support.marks import long
 from tests.support.rewound import HOME, TIGHT, RewoundQuery, codes
 from tests.support.rocks import PROVIDER, write_changelog, write_rocks_checkpoint
 
@@ -157,6 +158,7 @@ def test_stale_snapshots_go_from_the_lowest_on() -> None:
     assert query.wrong == []
 
 
+@pytest.mark.parametrize("query", [True, long(False)], ids=["tagged", "by time"], indirect=True)
 def test_a_run_that_is_killed_anywhere_leaves_the_truth_recoverable(query: RewoundQuery) -> None:
     rewound(query, 29)
     query.purge(25)

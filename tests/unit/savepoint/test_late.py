@@ -18,6 +18,7 @@ from statemaint.savepoint.plan import committed_batches
 from statemaint.storage import MemoryStorage
 from tests.support.archived import archived
 from tests.support.faults import Clock, HookedStorage, each_crash
+from tests.support.marks import long
 
 
 class Source(MemoryStorage):
@@ -70,7 +71,7 @@ def late(source: MemoryStorage, left: MemoryStorage | None, at: int, to: Shape) 
 SHAPES = [SAME, Shape(partitions=3, codec="zstd"), Shape(provider=Provider.ROCKSDB, ids="v2")]
 
 
-@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("begun", [False, long(True)])
 @pytest.mark.parametrize("shape", SHAPES, ids=["same", "partitions", "provider"])
 def test_wherever_it_slept_it_changes_at_most_the_file_that_it_was_about_to(
     shape: Shape, *, begun: bool

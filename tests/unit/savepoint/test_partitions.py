@@ -15,6 +15,7 @@ from statemaint.storage import MemoryStorage, Storage
 from tests.checkpoints.archive import contents
 from tests.support.archived import archived
 from tests.support.faults import Clock, each_crash
+from tests.support.marks import long
 from tests.support.reshaped import At, rows_of
 
 JOIN = ("4.3.0", "join2")
@@ -43,7 +44,7 @@ def test_rows_are_the_same_in_any_number_of_partitions(case: tuple[str, str]) ->
     assert digest_stores(at) == before, "there and back"
 
 
-@pytest.mark.parametrize("case", [JOIN, ("rocks-4.3.0", "rocks-aggregation-ids")])
+@pytest.mark.parametrize("case", [JOIN, long(("rocks-4.3.0", "rocks-aggregation-ids"))])
 def test_a_killed_savepoint_of_other_partitions_is_completed(case: tuple[str, str]) -> None:
     source, clock, whole = At(archived(case).files, "source"), Clock(), 0
     expected = rows_of(source)

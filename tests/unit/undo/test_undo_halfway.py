@@ -29,7 +29,7 @@ from tests.support.faults import (
     Ticking,
     survived,
 )
-from tests.support.marks import half, long
+from tests.support.marks import half
 from tests.support.undone import runs_in_trash
 
 DAY = 86_400.0
@@ -306,7 +306,8 @@ def test_a_file_that_a_later_run_deleted_for_good_is_told_by_its_time(*, copies:
     assert halfway > 10
 
 
-@pytest.mark.parametrize("copies", [long(False), True])
+@COPIES
+@pytest.mark.long
 def test_a_run_that_noted_files_and_moved_none_keeps_no_file_in_the_trash(*, copies: bool) -> None:
     """The third run notes files that the undo of the first has restored, and is refused."""
     whole = neglected(Ticking(), copies=copies)

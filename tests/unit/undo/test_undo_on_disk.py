@@ -19,6 +19,7 @@ from statemaint.recover import rollback
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import of_the_query, write_checkpoint
 from tests.support.failing_disk import failing
+from tests.support.marks import long
 from tests.support.undone import DAY, KEEPING, end_lease, must_be_whole, undo_all
 
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EACCES, errno.EROFS)
@@ -53,8 +54,8 @@ def failures(
 AFTER = pytest.mark.parametrize("after", [False, True])
 
 
-@AFTER
-@pytest.mark.parametrize("newest_first", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("after", [long(False), True])
+@pytest.mark.parametrize("newest_first", [False, long(True)])
 def test_every_file_comes_back_after_a_run_that_failed_at_any_call(
     tmp_path: Path, *, newest_first: bool, after: bool
 ) -> None:
