@@ -78,9 +78,6 @@ class _Warnings(logging.Handler):
         self._settings.run(tell, self.format(record))
 
 
-_RESULTS = (0, 3, 6)  # the exit codes of a verb that has printed its result
-
-
 @contextmanager
 def output_to(file: str | None, *, flag: str = "--output") -> Iterator[None]:
     """Redirects stdout to a file that is created, or replaced, once the result is complete.
@@ -106,9 +103,8 @@ def output_to(file: str | None, *, flag: str = "--output") -> Iterator[None]:
     try:
         with stream, redirect_stdout(stream):
             yield
-    except SystemExit as end:
-        if end.code in _RESULTS:
-            temp.replace(path)
+    except SystemExit:  # of a verb that has printed its result; errors are raised as such
+        temp.replace(path)
         raise
     else:
         temp.replace(path)

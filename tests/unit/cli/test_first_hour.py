@@ -232,6 +232,18 @@ def test_an_output_file_appears_whole_or_not_at_all(checkpoint: Path, tmp_path: 
     assert "No such file or directory" in nowhere.stderr
 
 
+def test_an_output_file_has_the_result_whatever_the_exit_code(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    queries, file = tmp_path / "queries.yaml", tmp_path / "result.json"
+    queries.write_text(f"queries: {{a: {{checkpoint: {checkpoint}}}, b: {{}}}}")
+    for words, key in (("queries validate", "problems"), ("maintain --dry-run", "checkpoints")):
+        flags = ["--queries", str(queries), "--json", "--output", str(file)]
+        done = run(*words.split(), *flags)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert len(json.loads(file.read_text())[key]) == 1
+
+
 @pytest.mark.parametrize("place", ["", "/", "."])
 def test_output_to_a_folder_is_refused_before_the_work(checkpoint: Path, place: str) -> None:
     done = run("maintain", str(checkpoint), "--output", place)
