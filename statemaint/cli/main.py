@@ -5,7 +5,7 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from difflib import get_close_matches
 from functools import cache, wraps
@@ -105,7 +105,7 @@ def _with_common(work: Callable[..., None]) -> Callable[..., None]:
         common = {flag.name: options.pop(flag.name, flag.default) for flag in fields(Settings)}
         common["as_json"] |= common["json_lines"]
         requested = Settings(**common)
-        with in_force(requested), _logged(options.get("uri")), output_to(requested.output):
+        with in_force(requested), _explained(options.get("uri")), output_to(requested.output):
             try:
                 work(*args, **options)
             finally:  # output that cannot be written is reported here, not at Python's exit
@@ -115,22 +115,17 @@ def _with_common(work: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextmanager
-def _logged(uri: Any) -> Iterator[None]:
-    """Logs the error of a verb; one of an address that is not a checkpoint is explained first."""
+def _explained(uri: Any) -> Iterator[None]:
+    """Explains the error of an address that is not a checkpoint."""
     try:
         yield
     except BrokenPipeError:  # the reader has seen enough
         drop_output()
         sys.exit(0)
-    except (Exception, KeyboardInterrupt) as error:
+    except (NotACheckpointError, WrongKindError) as error:
         if isinstance(uri, tuple):
             uri = uri[0] if len(uri) == 1 else None
-        if uri is None or not isinstance(error, NotACheckpointError | WrongKindError):
-            log(line_of(error))
-            raise
-        better = explained(error, uri)
-        log(line_of(better))
-        raise better from None
+        raise (error if uri is None else explained(error, uri)) from None
 
 
 def _options() -> Iterator[click.Option]:
@@ -154,7 +149,11 @@ def _options() -> Iterator[click.Option]:
         help="Colour the output: on a terminal, unless NO_COLOR is set; always; or never.",
     )
     yield click.Option(["--quiet", "-q"], is_flag=True, help="Print no progress and no notes.")
-    yield click.Option(
+    yield _log_option()
+
+
+def _log_option() -> click.Option:
+    return click.Option(
         ["--log-file", "log"],
         metavar="FILE",
         type=click.Path(),
@@ -162,6 +161,15 @@ def _options() -> Iterator[click.Option]:
         show_envvar=True,
         help="Append a copy of the messages to a file, each with its time (UTC).",
     )
+
+
+def _log_file() -> str | None:
+    """Returns the log file of this call, whose arguments may be wrong."""
+    lenient = {"ignore_unknown_options": True, "allow_extra_args": True}
+    reader = click.Command(None, lenient, params=[_log_option()], add_help_option=False)
+    context = reader.make_context(None, sys.argv[1:], resilient_parsing=True)
+    file: str | None = context.params["log"]
+    return file
 
 
 GROUPS = {
@@ -203,6 +211,16 @@ def _verb(name: str) -> click.Command:
 
 class _Verbs(click.Group):
     """A group that imports each verb when it is used: no verb loads another verb's libraries."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        try:
+            return super().main(*args, **options)
+        except NoArgsIsHelpError:
+            raise
+        except Exception as error:
+            with suppress(ConfigError), in_force(Settings(log=_log_file())):
+                log(line_of(error))
+            raise
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx

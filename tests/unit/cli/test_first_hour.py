@@ -299,6 +299,23 @@ def test_a_log_file_has_the_problems_of_queries(tmp_path: Path) -> None:
     assert "is missing; add it" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "words",
+    ["scan", "scna x", "--nope", "plan x --grace y", "maintain x --nope -vq", "show x --version 0"],
+)
+def test_a_log_file_has_errors_of_arguments(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    done = run(*words.split(), "--log-file", str(log))
+    monkeypatch.setenv("STATEMAINT_LOG_FILE", str(log))
+    run(*words.split())
+    first, second = log.read_text().splitlines(keepends=True)
+    assert done.returncode == 2
+    assert first.endswith(f"Z {done.stderr}")
+    assert "Z statemaint: CONFIG: " in second
+
+
 def test_a_log_file_that_cannot_be_written_is_reported_before_the_work(
     checkpoint: Path, tmp_path: Path
 ) -> None:
