@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from glob import escape
 from http.client import HTTPException
 from pathlib import Path
-from threading import Thread
+from threading import Thread, get_ident
 from time import monotonic
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote
 
-from prometheus_client import CollectorRegistry, generate_latest, write_to_textfile
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -148,7 +148,7 @@ class Gateway:
         Groups of tasks that began before their run's `plan` are deleted too: those of a larger
         `max_tasks`. Groups of other installations, and of users' DAGs, stay.
         """
-        groups = json.loads(self._ask("GET", "/api/v1/metrics"))["data"]
+        groups = _groups(self._ask("GET", "/api/v1/metrics"))
         found = [group["labels"] for group in groups if group["labels"].get("job") == JOB]
         left = _left_behind(groups)
         # Earlier builds had one group for each name, whatever the installation.
@@ -259,6 +259,14 @@ def _encoded(value: str) -> str:
     return f"/{quote(value, safe='')}"
 
 
+def _groups(answer: bytes) -> list[dict[str, Any]]:
+    try:
+        groups = json.loads(answer)["data"]
+        return [group for group in groups if isinstance(group["labels"], dict)]
+    except (KeyError, TypeError) as error:
+        raise ValueError("the Pushgateway's answer is not a list of groups") from error
+
+
 def _left_behind(groups: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
     """Returns the labels of the groups of tasks that are of an earlier run than their `plan`."""
     begun = {}
@@ -296,7 +304,7 @@ def write_textfile(families: Iterable[Family], *, named: Named, folder: Path) ->
     names = {family.name for family in given}
     before = _before(file) or (_before(unnamed) if unnamed in earlier else [])
     kept = [each for each in before if each.name not in names and _is_ours(each, named)]
-    write_to_textfile(str(file), registry_of([*given, *kept]))
+    _replace(file, [*given, *kept])
     for path in earlier:  # its series would be there twice
         path.unlink(missing_ok=True)
 
@@ -324,7 +332,17 @@ def write_task_textfile(folder: Path, group: Mapping[str, str], families: Sequen
     # Without an origin the name ends in `@`, by which it is a task's.
     origin = quote(group.get("origin", ""), safe="")
     file = folder / f"statemaint_{group['query']}@{group['task']}@{origin}.prom"
-    write_to_textfile(str(file), registry_of(families))
+    _replace(file, families)
+
+
+def _replace(file: Path, families: Iterable[Family]) -> None:
+    # The name of a file may be as long as a name can be; that of the temporary one is short.
+    temp = file.with_name(f".statemaint.{os.getpid()}.{get_ident()}.tmp")
+    try:
+        temp.write_bytes(generate_latest(registry_of(families)))
+        temp.replace(file)
+    finally:
+        temp.unlink(missing_ok=True)
 
 
 def remove_textfiles(folder: Path, named: Named, *, known: frozenset[str]) -> list[str]:

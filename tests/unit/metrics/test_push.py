@@ -34,8 +34,15 @@ class Asked:
 
 
 @contextmanager
-def server(*, status: int = 200, hold: threading.Event | None = None) -> Iterator[Asked]:
+def server(
+    *, status: int = 200, hold: threading.Event | None = None, groups: str = ""
+) -> Iterator[Asked]:
     class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if groups else 501)
+            self.end_headers()
+            self.wfile.write(groups.encode())
+
         def do_POST(self) -> None:
             asked.requests.append((self.command, self.path, self.headers["Authorization"]))
             asked.bodies.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
@@ -186,6 +193,14 @@ def test_a_pushgateway_that_does_not_list_its_groups_has_lost_no_push(
     assert "not published" not in caplog.text
 
 
+@pytest.mark.parametrize(
+    "groups", ["{}", "[]", '{"data": null}', '{"data": [1]}', '{"data": [{"labels": null}]}', "<p>"]
+)
+def test_a_list_of_groups_of_another_form_is_no_fault(groups: str) -> None:
+    with server(groups=groups) as asked:
+        assert publish_record(named(), record(), Targets(asked.url, known=frozenset({"q"})))
+
+
 def test_a_certificate_that_is_not_there_is_a_loss() -> None:
     auth = GatewayAuth(ca_file="/nowhere.pem")
     assert not publish_record(named(), record(), Targets("https://127.0.0.1:9", auth))
@@ -240,6 +255,15 @@ def test_a_folder_that_cannot_be_written_to_is_a_loss(tmp_path: Path) -> None:
     targets = Targets(textfile=tmp_path / "file")
     assert not publish_record(named(), record(), targets)
     publish_waiting(named(), NOW, targets)
+
+
+def test_a_query_with_the_longest_name_has_files(tmp_path: Path) -> None:
+    long = named("q" * 200, origin="production.statemaint")
+    targets = Targets(textfile=tmp_path)
+    assert publish_record(long, record(), targets)
+    group = {**long.group, "task": "savepoint-expire"}
+    publish.write_task_textfile(tmp_path, group, list(families(long, record())))
+    assert {one.suffix for one in tmp_path.iterdir()} == {".prom"}
 
 
 def test_the_file_of_a_query_has_its_origin_and_replaces_the_files_of_earlier_names(
