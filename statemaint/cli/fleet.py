@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from rich.text import Text
 
 from statemaint.cli import tables
-from statemaint.cli.output import Json, print_result
+from statemaint.cli.output import Json, print_result, tell
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import BAD, WARNING, Cell, Column
 from statemaint.cli.targets import Address
@@ -93,8 +93,9 @@ def end_with_many(
     threads = min(crew.number or min(_THREADS, 2 * (os.cpu_count() or 1)), len(addresses) or 1)
     options = {**options, **({"workers": crew.split(threads)} if "workers" in options else {})}
     jobs = [Job(partial(_reading, uri, fleet, options), noun="checkpoint") for uri in addresses]
+    waits = "interrupted: no other checkpoint is begun; waiting for those at work"
     with work_done(fleet.doing):
-        readings = in_turn(jobs, threads=threads)
+        readings = in_turn(jobs, threads=threads, stop=partial(tell, waits))
     print_result(
         lambda: {"folder": place, "checkpoints": [_json(reading) for reading in readings]},
         lambda: _print_table(place, readings, fleet, fleet.looked(options)),

@@ -341,6 +341,30 @@ def test_an_interrupt_is_130(checkpoint: Path) -> None:
     assert done.stderr.lstrip() == "interrupted; run again to continue\n"
 
 
+def test_an_interrupt_of_many_says_what_it_waits_for(checkpoint: Path) -> None:
+    shutil.copytree(checkpoint, checkpoint.parent / "other")
+    script = (
+        "import os, signal, sys, time\n"
+        "import statemaint.cli.scan as scan\n"
+        "real = scan.scan_with_logs\n"
+        "def interrupted(storage):\n"
+        "    found = real(storage)\n"  # which the folder has not
+        "    time.sleep(0.5)\n"
+        "    if storage.root.endswith('/other'): os.kill(os.getpid(), signal.SIGINT)\n"
+        "    time.sleep(0.5)\n"
+        "    return found\n"
+        "scan.scan_with_logs = interrupted\n"
+        "sys.argv = ['statemaint', 'scan', sys.argv[1], '--quiet']\n"
+        "from statemaint.cli import main; main()"
+    )
+    words = [sys.executable, "-c", script, str(checkpoint.parent)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    first, *_, last = done.stderr.splitlines()
+    assert done.returncode == 128 + signal.SIGINT
+    assert first == "interrupted: no other checkpoint is begun; waiting for those at work"
+    assert last == "interrupted; run again to continue"
+
+
 PROGRAM = f"{shlex.quote(sys.executable)} -m statemaint"
 
 
