@@ -164,7 +164,8 @@ def publisher(address: Address, gateway: str | None = None) -> Callable[[Storage
     if address.named:
         named, targets = named_of(*address.named), targets_of(*address.named)
     else:  # no queries file names the checkpoint: its folder does
-        folder, _, name = address.rstrip("/").rpartition("/")
+        place = address if ":" in address else os.path.normpath(Path.cwd() / address)
+        folder, _, name = place.rstrip("/").rpartition("/")
         named, targets = _named(name, folder, address), Targets()
     if gateway:
         targets = replace(targets, gateway=gateway)

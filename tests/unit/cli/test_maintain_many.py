@@ -205,3 +205,15 @@ def test_the_metrics_of_each_are_pushed(folder: Path, gateway: tuple[str, list[s
     assert names == {"orders", "clicks", "visits"}
     dry = run("maintain", str(folder), "--push", url, "--dry-run")
     assert (dry.returncode, len(pushed)) == (3, 3)
+
+
+def test_the_metrics_of_a_relative_address_are_those_of_the_whole_one(
+    folder: Path, gateway: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, pushed = gateway
+    run("maintain", str(folder / "orders"), "--push", url)
+    monkeypatch.chdir(folder / "orders")
+    for address in (".", "../orders", "../orders/"):
+        run("maintain", address, "--push", url)
+    assert len(pushed) == 4
+    assert len({*pushed}) == 1
