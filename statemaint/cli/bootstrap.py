@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from statemaint.cli.options import POSITIVE, as_json, operator_flag, uri
+from statemaint.cli.options import ADDRESS, POSITIVE, as_json, operator_flag, uri
 from statemaint.cli.output import note, print_json, settings
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, number, print_first, print_lines
@@ -34,12 +34,14 @@ _NAMED = re.compile(r"([^/=]+)=(.+)", re.DOTALL)
     "--to",
     "dest",
     metavar="DEST",
+    type=ADDRESS,
     help="Leave URI as it is, and make this empty folder, of any storage, a savepoint with the "
     "rows; the query may run.",
 )
 @click.option(
     "--sink-log",
     metavar="DIR",
+    type=ADDRESS,
     help="The folder that the query's file sink writes to, of any storage: add the batch to the "
     "log there, without which the sink fails at its next compaction; with --to the empty folder "
     "that the query will write to.",

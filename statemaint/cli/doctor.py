@@ -11,7 +11,7 @@ from rich.filesize import decimal
 from statemaint.audit import Diagnosis, doctor
 from statemaint.cli import tables
 from statemaint.cli.fleet import Fleet, Row, of_many
-from statemaint.cli.options import POSITIVE, as_json, uri, workers_flag
+from statemaint.cli.options import ADDRESS, POSITIVE, as_json, uri, workers_flag
 from statemaint.cli.output import Json, print_json, settings
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, number
@@ -40,6 +40,7 @@ _LABEL = 10
 @click.option(
     "--event-log",
     metavar="URI",
+    type=ADDRESS,
     help="Folder of the event logs of the query's Spark: its past restarts correct the forecast.",
 )
 @workers_flag

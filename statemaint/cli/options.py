@@ -42,8 +42,14 @@ def _share(text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
+def _address(text: str) -> str:
+    if not text.strip():
+        raise ConfigError("the address is empty")
+    return text
+
+
 DURATION, SHARE = Parsed("duration", seconds), Parsed("share", _share)
-SIZE = Parsed("size", memory_size)
+SIZE, ADDRESS = Parsed("size", memory_size), Parsed("address", _address)
 
 uri = click.argument("uri", metavar="URI", type=CheckpointName())
 as_json = click.option(

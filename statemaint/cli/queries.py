@@ -212,9 +212,12 @@ def publisher(address: Address, gateway: str | None = None) -> Callable[[Storage
     help="Serve the Ith of N parts of the queries, the same after each start.  [default: 1/1]",
 )
 @click.option(
-    "--certificate", metavar="PEM", type=click.Path(), help="Serve TLS with this certificate."
+    "--certificate",
+    metavar="PEM",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Serve TLS with this certificate.",
 )
-@click.option("--key", metavar="PEM", type=click.Path(), help="Its key.")
+@click.option("--key", metavar="PEM", type=click.Path(exists=True, dir_okay=False), help="Its key.")
 @as_json
 def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a separate choice
     port: int,

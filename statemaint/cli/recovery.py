@@ -194,7 +194,10 @@ def _end_with_recovery(  # noqa: PLR0913 -- as of the verbs
 @click.command("apply")
 @click.argument("plan_file", metavar="PLAN.json", type=click.File("rb"))
 @click.option(
-    "--at", metavar="URI", help="Address of the checkpoint; default: the one in the plan."
+    "--at",
+    metavar="URI",
+    type=flags.ADDRESS,
+    help="Address of the checkpoint; default: the one in the plan.",
 )
 @flags.workers_flag
 @flags.as_json

@@ -62,6 +62,7 @@ def shape_flags(command: flags.Command) -> flags.Command:
 @click.option(
     "--sink-log",
     metavar="DIR",
+    type=flags.ADDRESS,
     help="The empty folder that the query's file sink will write to, of any storage: write the log "
     "there without which the sink fails at its first compaction.",
 )

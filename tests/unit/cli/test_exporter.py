@@ -182,7 +182,8 @@ def test_an_exporter_that_starts_with_an_empty_file_serves_the_last_good_version
 
 
 def test_half_a_certificate_is_one_line(tmp_path: Path) -> None:
-    found = failed("--queries", str(queries(tmp_path, 1)), "--key", "x")
+    file = str(queries(tmp_path, 1))
+    found = failed("--queries", file, "--key", file)
     assert "--certificate and --key require each other; use both or neither" in found
 
 
