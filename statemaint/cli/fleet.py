@@ -22,7 +22,7 @@ from statemaint.progress import watched
 from statemaint.report.run import exit_code_of, worst_code
 from statemaint.report.to_json import findings_json
 from statemaint.storage import checkpoints_below, folders_in
-from statemaint.wording import counted
+from statemaint.wording import counted, printable
 from statemaint.workers import Job, Workers, in_turn
 
 _THREADS = 8  # most of a scan is Python code, of which one thread runs as much as two
@@ -131,7 +131,7 @@ def _print_table(uri: str, readings: Sequence[_Read], fleet: Fleet, looked: Look
     folder = uri.rstrip("/") + "/"
     judged: list[Column[_Read]] = [Column("verdict", lambda row: tables.judged(row.verdict))]
     columns: tuple[Column[_Read], ...] = (
-        Column("checkpoint", lambda row: row.name or row.uri.removeprefix(folder)),
+        Column("checkpoint", lambda row: row.name or printable(row.uri.removeprefix(folder))),
         *(judged if looked else ()),
         *(replace(column, of=partial(_cell, column)) for column in fleet.columns),
         Column("findings", _codes),

@@ -100,6 +100,13 @@ def test_a_folder_is_maintained_with_a_row_each_and_the_exit_code_of_the_worst(
         assert record.last.run == one["run"]
 
 
+def test_a_folder_with_a_line_break_in_its_name_is_one_row(folder: Path) -> None:
+    (folder / "orders").rename(folder / "a\nb\x1b[31m")
+    done = run("scan", str(folder))
+    assert len(done.stdout.splitlines()) == 2 + 3
+    assert r"a\nb\u001b[31m " in done.stdout
+
+
 def test_a_dry_run_of_a_folder_writes_nothing(folder: Path) -> None:
     before = sorted(folder.rglob("*"))
     code, found = rows(str(folder), "--dry-run", *TIGHT)
