@@ -11,7 +11,7 @@ The queries of the values as JSON: {"all": [{"name", "key", "query"}]}, one for 
 {{- $longer := list -}}
 {{- range $before := $combinations -}}
 {{- range $listed -}}
-{{- $longer = append $longer (merge (dict $variable (toString .)) $before) -}}
+{{- $longer = append $longer (merge (dict $variable (include "statemaint.setting" .)) $before) -}}
 {{- end -}}
 {{- end -}}
 {{- $combinations = $longer -}}

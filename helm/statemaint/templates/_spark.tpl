@@ -63,7 +63,7 @@ spec:
     name: {{ include "statemaint.fullname" . }}-spark
 {{- end -}}
 
-{{/* The text of a value of sparkConf: Helm reads every number as one with a fraction, and would write 5e+07. */}}
+{{/* The text of a value: Helm reads every number as one with a fraction, and would write 5e+07. */}}
 {{- define "statemaint.setting" -}}
 {{- ternary . (toJson .) (kindIs "string" .) -}}
 {{- end -}}

@@ -149,6 +149,14 @@ def test_a_job_runs_the_query_by_its_own_policy(
         assert job["backoffLimit"] == wanted.retries
 
 
+def test_a_job_of_each_number_has_the_name_in_the_file(tmp_path: Path) -> None:
+    entry = {"checkpoint": "s3://lake/{day}", "for_each": {"day": [20261129, 7, "x"]}}
+    manifests = render(scenario(JOBS) | {"queries": {"queries": {"of_{day}": entry}}})
+    jobs = [each["metadata"] for each in manifests if each["kind"] == "CronJob"]
+    named = {job["annotations"]["statemaint/query"] for job in jobs}
+    assert named == queries_of(manifests, tmp_path).queries.keys()
+
+
 @pytest.mark.parametrize(
     ("defaults", "policy"),
     [
