@@ -4,7 +4,7 @@ import io
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from difflib import get_close_matches
@@ -163,11 +163,12 @@ def _log_option() -> click.Option:
     )
 
 
-def _log_file() -> str | None:
-    """Returns the log file of this call, whose arguments may be wrong."""
+def _log_file(args: Sequence[str] | None) -> str | None:
+    """Returns the log file of a call, whose arguments may be wrong."""
     lenient = {"ignore_unknown_options": True, "allow_extra_args": True}
     reader = click.Command(None, lenient, params=[_log_option()], add_help_option=False)
-    context = reader.make_context(None, sys.argv[1:], resilient_parsing=True)
+    words = [*(sys.argv[1:] if args is None else args)]
+    context = reader.make_context(None, words, resilient_parsing=True)
     file: str | None = context.params["log"]
     return file
 
@@ -212,13 +213,13 @@ def _verb(name: str) -> click.Command:
 class _Verbs(click.Group):
     """A group that imports each verb when it is used: no verb loads another verb's libraries."""
 
-    def main(self, *args: Any, **options: Any) -> Any:
+    def main(self, args: Sequence[str] | None = None, *more: Any, **options: Any) -> Any:
         try:
-            return super().main(*args, **options)
+            return super().main(args, *more, **options)
         except NoArgsIsHelpError:
             raise
         except Exception as error:
-            with suppress(ConfigError), in_force(Settings(log=_log_file())):
+            with suppress(ConfigError), in_force(Settings(log=_log_file(args))):
                 log(line_of(error))
             raise
 
