@@ -12,8 +12,9 @@ Made from the program by `make generated`. Results go to stdout, all else to std
 `--json` are in [json.md](json.md), the steps for a finding in the [runbook](runbook.md).
 
 `URI` is a checkpoint's address, or the name of a query in the
-[queries file](airflow.md#the-queries-file), whose policy it then has. `scan`, `doctor`, `verify`
-and `stats` also take a folder or bucket of many checkpoints.
+[queries file](airflow.md#the-queries-file), whose policy it then has. A name that is also that of a
+folder here is the query's if the folder is its checkpoint, and refused otherwise. `scan`, `doctor`,
+`verify`, `stats` and `maintain` also take a folder or bucket of many checkpoints.
 """
 
 

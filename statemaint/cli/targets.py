@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 from statemaint.cli.output import note
 from statemaint.errors import ConfigError, NotACheckpointError, StatemaintError
 from statemaint.model.policy import Policy
-from statemaint.storage import checkpoint_around, is_file
+from statemaint.storage import checkpoint_around, is_file, place_of
 
 if TYPE_CHECKING:
     from statemaint.queries.models import SavepointSettings
@@ -73,7 +73,9 @@ class CheckpointName(click.ParamType):  # type: ignore[type-arg]  # generic only
             return value
         text = str(value)
         path = None if _is_address(text) else _queries_file(ctx)
-        return _named(text, path) if path else Address(text)
+        if path is None:
+            return Address(text)
+        return _folder_or_query(text, path) if _is_folder(text) else _named(text, path)
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -113,10 +115,12 @@ def queries_file(config: tuple[str, ...] = ()) -> str:
 
 
 def _is_address(text: str) -> bool:
-    if not text.strip() or "/" in text or ":" in text or text in {".", ".."}:
-        return True
+    return not text.strip() or "/" in text or ":" in text or text in {".", ".."}
+
+
+def _is_folder(text: str) -> bool:
     try:
-        return Path(text).exists()
+        return Path(text).is_dir()
     except (OSError, ValueError):
         return False
 
@@ -142,6 +146,22 @@ def _named(name: str, path: str, reading: "QueriesReading | None" = None) -> Add
             "come from this environment"
         )
     return Address(query.checkpoint, (reading, name))
+
+
+def _folder_or_query(text: str, path: str) -> Address:
+    """Returns the address of a folder here; of a query's own one with the query's settings."""
+    from statemaint.queries.reading import read_queries  # noqa: PLC0415 -- loads pydantic
+
+    reading = read_queries(path)
+    if text not in {*reading.queries, *(entry.name for entry in reading.broken)}:
+        return Address(text)
+    named = _named(text, path, reading)
+    if place_of(named) != place_of(text):
+        raise ConfigError(
+            f"{text!r} is a folder here, and a query in {path} whose checkpoint is {named}; give "
+            f"./{text} for the folder, or call this in another folder for the query"
+        )
+    return named
 
 
 def of_queries(

@@ -7,6 +7,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from statemaint.cli.main import VERBS, program
+from statemaint.storage import LocalStorage
+from tests.support.checkpoints import write_checkpoint
+from tests.support.program import run
 
 BAD = """\
 queries:
@@ -117,6 +120,34 @@ def test_a_name_is_found_in_a_folder_beside_a_file_with_a_mistake(tmp_path: Path
     assert f"{tmp_path}/none" in str(done.exception)
     done = run(program, ["scan", "--queries", str(tmp_path), "b"])
     assert f"{tmp_path}/two.yaml:2: expected the node content" in str(done.exception or done.stderr)
+
+
+def test_a_query_called_in_the_folder_of_its_checkpoint_has_its_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("orders", "clicks", "other"):
+        (tmp_path / name).mkdir()
+        write_checkpoint(LocalStorage(tmp_path / name))
+    file = tmp_path / "queries.yaml"
+    policy = "policy: {min_batches_to_retain: 7}"
+    file.write_text(
+        f"queries: {{orders: {{checkpoint: {tmp_path}/orders, {policy}}}, "
+        f"clicks: {{checkpoint: 's3://lake/clicks', {policy}}}, bad: {{}}}}"
+    )
+    monkeypatch.setenv("STATEMAINT_QUERIES", str(file))
+    monkeypatch.chdir(tmp_path)
+
+    def retained(address: str) -> int:
+        done = CliRunner().invoke(program, ["plan", address, "--json"])
+        return int(json.loads(done.stdout)["policy"]["min_batches_to_retain"])
+
+    addresses = ("orders", "./orders", "other", "./clicks")
+    assert [*map(retained, addresses)] == [7, 100, 100, 100]
+    done = run("plan", "clicks")
+    assert done.returncode == 2
+    assert "whose checkpoint is s3://lake/clicks; give ./clicks for the folder" in done.stderr
+    (tmp_path / "bad").mkdir()
+    assert "query 'bad' is not valid" in run("plan", "bad").stderr
 
 
 def test_the_file_may_come_from_the_variable_or_the_option(
