@@ -154,7 +154,7 @@ def _keeping_up() -> list[Panel]:
             {"{{query}}": of_query("snapshot_lag_versions")},
         ),
         series(
-            Text("Restart time", "Estimated from the files and bytes to read.", "s"),
+            Text("Restart time", "Forecast, at most, in a new process.", "s"),
             {"{{query}}": of_query("restart_seconds")},
             alarm=SLOW_RESTART,
         ),

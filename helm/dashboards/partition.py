@@ -102,7 +102,7 @@ def _partitions() -> list[Panel]:
 def _over_time() -> list[Panel]:
     return [
         series(
-            Text("Restart time", "Estimated; a partition that leaves the worst five ends.", "s"),
+            Text("Restart time", "Forecast; a partition that leaves the worst five ends.", "s"),
             {_LEGEND: of_partition("restart_seconds")},
             alarm=SLOW_RESTART,
         ),
