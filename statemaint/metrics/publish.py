@@ -177,8 +177,13 @@ class Gateway:
         return sorted(missing)
 
     def _ask(self, method: str, path: str, registry: CollectorRegistry | None = None) -> bytes:
+        if "@" in self._base:  # of a variable; an error of the library would show it
+            raise ValueError(
+                "the Pushgateway's address has a secret in it, which would be shown; set "
+                f"{USER_VARIABLE} and {PASSWORD_VARIABLE}"
+            )
         body = None if registry is None else generate_latest(registry)
-        request = urllib.request.Request(  # noqa: S310 -- `web_address` has checked it
+        request = urllib.request.Request(  # noqa: S310 -- the operator's own server
             self._base + path, data=body, method=method, headers=dict(self._headers())
         )
         tls = ssl.create_default_context(cafile=self._auth.ca_file)

@@ -201,6 +201,15 @@ def test_a_list_of_groups_of_another_form_is_no_fault(groups: str) -> None:
         assert publish_record(named(), record(), Targets(asked.url, known=frozenset({"q"})))
 
 
+@pytest.mark.parametrize("form", ["http://user:{}@gateway", "user:{}@gateway", "http://u:{}/x@g"])
+def test_a_secret_in_the_address_is_a_loss_and_not_shown(
+    form: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert not publish_record(named(), record(), Targets(form.format(WORD)))
+    assert f"has a secret in it, which would be shown; set {publish.USER_VARIABLE}" in caplog.text
+    assert WORD not in caplog.text
+
+
 def test_a_certificate_that_is_not_there_is_a_loss() -> None:
     auth = GatewayAuth(ca_file="/nowhere.pem")
     assert not publish_record(named(), record(), Targets("https://127.0.0.1:9", auth))
