@@ -209,7 +209,9 @@ class Gateway:
             user, word = None, _secret(auth.bearer_token_file)
         if user is not None:
             yield "Authorization", "Basic " + b64encode(f"{user}:{word}".encode()).decode()
-        elif word:
+        elif word := word.strip():
+            if not word.isprintable():  # the library's error would show it
+                raise ValueError("the token for the Pushgateway must have one line")
             yield "Authorization", f"Bearer {word}"
 
 

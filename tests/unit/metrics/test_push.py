@@ -201,6 +201,18 @@ def test_a_list_of_groups_of_another_form_is_no_fault(groups: str) -> None:
         assert publish_record(named(), record(), Targets(asked.url, known=frozenset({"q"})))
 
 
+def test_a_token_with_a_line_break_is_cut_or_a_loss_that_does_not_show_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with server() as asked:
+        targets = Targets(asked.url)
+        assert publish_record(named(), record(), targets, credentials=(None, f"{WORD}\n"))
+        assert not publish_record(named(), record(), targets, credentials=(None, f"{WORD}\nx"))
+    assert [request[2] for request in asked.requests] == [f"Bearer {WORD}"]
+    assert "the token for the Pushgateway must have one line" in caplog.text
+    assert WORD not in caplog.text
+
+
 @pytest.mark.parametrize("form", ["http://user:{}@gateway", "user:{}@gateway", "http://u:{}/x@g"])
 def test_a_secret_in_the_address_is_a_loss_and_not_shown(
     form: str, caplog: pytest.LogCaptureFixture
