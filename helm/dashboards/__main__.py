@@ -2,13 +2,6 @@
 
 from helm.dashboards import files
 
-
-def main() -> None:
-    """Writes each dashboard."""
-    for path, text in files().items():
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+for path, text in files().items():
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")

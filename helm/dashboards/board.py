@@ -50,22 +50,14 @@ _SOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """A dashboard: one row of numbers, and rows of panels with a title each.
+    """A dashboard: one row of numbers, and rows of panels with a title each."""
 
-    Attributes:
-        uid: its address; stable.
-        title: its title.
-        description: what it answers.
-        numbers: the panels of the first row.
-        rows: the other panels, by the title of their row.
-        variables: labels that a metric has and one chooses from, besides the query.
-    """
-
-    uid: str
+    uid: str  # its address; stable
     title: str
-    description: str
-    numbers: Sequence[Panel]
-    rows: Mapping[str, Sequence[Panel]]
+    description: str  # what it answers
+    numbers: Sequence[Panel]  # the first row
+    rows: Mapping[str, Sequence[Panel]]  # the others, by their title
+    # Labels that one chooses from, besides the query, each with a metric that has it.
     variables: Mapping[str, str] = field(default_factory=dict)
 
 

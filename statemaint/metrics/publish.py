@@ -44,7 +44,6 @@ SECONDS = 8.0
 WAITING_SECONDS = 1.0
 # The grouping label of the series of each partition.
 _DETAIL = "detail"
-_UNITS = {_DETAIL: "partition"}
 _SKEW_SECONDS = 60.0
 """How far apart the clocks of a run's tasks may be."""
 _TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -132,7 +131,7 @@ class Gateway:
         whole = [each for each in families if BY_FAMILY[each.name].detail is not Detail.PARTITION]
         self._ask("POST", _path(group), registry_of(whole))
         if units:
-            self._ask("PUT", _path({**group, **_UNITS}), registry_of(units))
+            self._ask("PUT", _path({**group, _DETAIL: "partition"}), registry_of(units))
 
     def replace(self, group: Mapping[str, str], families: list[Family]) -> None:
         """Replaces a group, such as a task's; deletes it if there are no families."""
