@@ -27,7 +27,9 @@ their time. Every series of a query has these labels, where they are known:
 The chart sets both variables. The digest is that of the path of the queries file and, in Airflow,
 of Airflow's address; so where both the Pushgateway and the exporter are scraped, give both the same
 `STATEMAINT_ORIGIN`: otherwise each query counts as two. Where the path changes, as it does with
-each version of an Airflow DAG bundle, set it too: otherwise each path is another installation.
+each version of an Airflow DAG bundle, set it too: otherwise each path is another installation. Two
+queries files need two: a run deletes the metrics of its `origin` whose queries are not in its file;
+in Airflow only a run of the file that `STATEMAINT_QUERIES` names, or of `statemaint_queries.yaml`.
 There are three ways to get the metrics:
 
 - **Pushgateway** (`pushgateway:` in the queries file): the task `report` pushes one group for each
