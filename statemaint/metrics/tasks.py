@@ -8,7 +8,7 @@ and the time of its last push gets old.
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum, unique
 from threading import Event, Lock, Thread
 
@@ -136,7 +136,9 @@ class _Reporter:
 
     def __init__(self, tasks: Sequence[tuple[Task, Progress]], clock: Clock) -> None:
         self._tasks = [
-            each for each in tasks if each[0].targets.gateway or each[0].targets.textfile
+            (replace(task, targets=target), progress)
+            for task, progress in tasks
+            for target in _each_of(task.targets)
         ]
         self._name = tasks[0][0].name if tasks else ""
         self._clock, self._state = clock, TaskState.WORKING
@@ -200,6 +202,13 @@ class _Reporter:
             gateway = publish.gateway_of(task.targets, task.credentials)
             for name in task.earlier:
                 gateway.replace({**task.of.group, "task": name}, [])
+
+
+def _each_of(targets: Targets) -> Iterator[Targets]:
+    if targets.gateway:
+        yield replace(targets, textfile=None)
+    if targets.textfile:
+        yield replace(targets, gateway=None)
 
 
 def task_families(task: Task, state: TaskState, figures: Mapping[str, float]) -> Iterator[Family]:

@@ -45,6 +45,18 @@ def test_a_task_is_pushed_when_it_begins_and_ends_and_replaces_its_group() -> No
     assert "statemaint_task_ended_timestamp_seconds{" in asked.bodies[-1]
 
 
+def test_a_task_is_pushed_although_its_file_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with server() as asked:
+        both = [
+            Task(HERE, name, Targets(asked.url, textfile=tmp_path / "file"))
+            for name in ("maintain-3", "maintain-4")
+        ]
+        with reporting(*both, clock=clock):
+            pass
+    assert {path[-1] for _, path, _ in asked.requests} == {"3", "4"}
+
+
 def test_a_task_that_works_is_pushed_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "EVERY", 0.01)
     with server() as asked, reporting(task(asked.url), clock=clock) as (progress,):
