@@ -13,8 +13,9 @@ Made from the program by `make generated`. Results go to stdout, all else to std
 
 `URI` is a checkpoint's address, or the name of a query in the
 [queries file](airflow.md#the-queries-file), whose policy it then has. A name that is also that of a
-folder here is the query's if the folder is its checkpoint, and refused otherwise. `scan`, `doctor`,
-`verify`, `stats` and `maintain` also take a folder or bucket of many checkpoints.
+folder here is the query's with `--queries`, or if the folder is its checkpoint; otherwise it is
+refused. `scan`, `doctor`, `verify`, `stats` and `maintain` also take a folder or bucket of many
+checkpoints.
 """
 
 

@@ -75,7 +75,9 @@ class CheckpointName(click.ParamType):  # type: ignore[type-arg]  # generic only
         path = None if _is_address(text) else _queries_file(ctx)
         if path is None:
             return Address(text)
-        return _folder_or_query(text, path) if _is_folder(text) else _named(text, path)
+        if not _is_folder(text):
+            return _named(text, path)
+        return _folder_or_query(text, path, chosen=bool(ctx and ctx.meta.get(_KEY)))
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -148,18 +150,21 @@ def _named(name: str, path: str, reading: "QueriesReading | None" = None) -> Add
     return Address(query.checkpoint, (reading, name))
 
 
-def _folder_or_query(text: str, path: str) -> Address:
-    """Returns the address of a folder here; of a query's own one with the query's settings."""
+def _folder_or_query(text: str, path: str, *, chosen: bool) -> Address:
+    """Returns the address of a folder here, or of the query of that name.
+
+    It is the query if the folder is its checkpoint, or its file is `chosen` for this call.
+    """
     from statemaint.queries.reading import read_queries  # noqa: PLC0415 -- loads pydantic
 
     reading = read_queries(path)
     if text not in {*reading.queries, *(entry.name for entry in reading.broken)}:
         return Address(text)
     named = _named(text, path, reading)
-    if place_of(named) != place_of(text):
+    if not chosen and place_of(named) != place_of(text):
         raise ConfigError(
             f"{text!r} is a folder here, and a query in {path} whose checkpoint is {named}; give "
-            f"./{text} for the folder, or call this in another folder for the query"
+            f"./{text} for the folder, or --queries {path} for the query"
         )
     return named
 

@@ -148,6 +148,10 @@ def test_a_query_called_in_the_folder_of_its_checkpoint_has_its_policy(
     assert "whose checkpoint is s3://lake/clicks; give ./clicks for the folder" in done.stderr
     (tmp_path / "bad").mkdir()
     assert "query 'bad' is not valid" in run("plan", "bad").stderr
+    (tmp_path / "lent").mkdir()
+    file.write_text(f"queries: {{lent: {{checkpoint: {tmp_path}/orders, {policy}}}}}")
+    done = run("plan", "lent", "--queries", str(file), "--json")
+    assert json.loads(done.stdout)["checkpoint"] == f"{tmp_path}/orders"
 
 
 def test_the_file_may_come_from_the_variable_or_the_option(
