@@ -108,7 +108,8 @@ def savepoint_verb(
     if dest is None:
         dest, batch = _of_queries_file(uri, batch)
     source = open_storage(uri)
-    with flags.publishing(uri, source, wanted=publish), work_done("saving"):
+    wanted = publish and not options["dry_run"]
+    with flags.publishing(uri, source, wanted=wanted), work_done("saving"):
         report = savepoint(
             source,
             open_storage(dest),

@@ -54,6 +54,8 @@ def test_a_savepoint_is_published(queries: Path) -> None:
     flags = ("--queries", str(queries), "--publish")
     assert run("savepoint", "orders", str(queries.parent / "to"), *flags).returncode == 0
     assert published(queries)["last_savepoint_bytes", ()] > 0
+    assert run("savepoint", "orders", "/to", "--dry-run", *flags).returncode == 0
+    assert not [*(queries.parent / "text").iterdir()]
 
 
 @pytest.mark.parametrize(
