@@ -16,8 +16,8 @@
 
 {{/* The labels that a Service may select by: none of them changes with an upgrade. */}}
 {{- define "statemaint.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "statemaint.name" .root }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/name: {{ include "statemaint.name" .root | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
@@ -35,7 +35,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{/* Name and labels of one object: (dict "root" $ "component" "queries" "labels" extra). */}}
 {{- define "statemaint.metadata" -}}
 name: {{ include "statemaint.fullname" .root }}-{{ .component }}{{ .suffix | default "" }}
-namespace: {{ .root.Release.Namespace }}
+namespace: {{ .root.Release.Namespace | quote }}
 labels:
   {{- include "statemaint.labels" . | nindent 2 }}
   {{- with .labels }}

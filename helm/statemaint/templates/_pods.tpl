@@ -20,7 +20,7 @@ apiVersion: v1
 kind: ServiceAccount
 metadata:
   name: {{ include "statemaint.serviceAccountName" . }}
-  namespace: {{ .root.Release.Namespace }}
+  namespace: {{ .root.Release.Namespace | quote }}
   labels:
     {{- include "statemaint.labels" . | nindent 4 }}
   {{- $annotations := dict }}
@@ -123,7 +123,7 @@ env:
   - name: STATEMAINT_ORIGIN
     value: {{ include "statemaint.origin" .root }}
   - name: STATEMAINT_NAMESPACE
-    value: {{ .root.Release.Namespace }}
+    value: {{ .root.Release.Namespace | quote }}
   {{- with include "statemaint.pushgatewayUrl" .root }}
   - name: STATEMAINT_PUSHGATEWAY
     value: {{ . | quote }}

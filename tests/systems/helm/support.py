@@ -39,6 +39,13 @@ def texts(values: Mapping[str, Any] | None = None, *, name: str = "statemaint") 
     return dict(_rendered(json.dumps(dict(values or {})), name))
 
 
+def elsewhere(values: Mapping[str, Any], *, name: str, namespace: str) -> list[Manifest]:
+    """Returns all objects of a release in another namespace."""
+    made = _chart().render(dict(values), name=name, namespace=namespace)
+    text = "\n---\n".join(made[path] for path in made if not path.endswith("NOTES.txt"))
+    return [each for each in yaml.load_all(text, Loader=yaml.CSafeLoader) if each]
+
+
 def one(manifests: list[Manifest], kind: str, name: str = "") -> Manifest:
     """Returns the only object of a kind, or the one of that name."""
     [found] = [

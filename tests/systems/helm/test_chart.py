@@ -12,7 +12,16 @@ import yaml
 
 import statemaint
 from tests.support.queries import valid_queries
-from tests.systems.helm.support import CHART, SCENARIOS, Manifest, one, render, scenario, texts
+from tests.systems.helm.support import (
+    CHART,
+    SCENARIOS,
+    Manifest,
+    elsewhere,
+    one,
+    render,
+    scenario,
+    texts,
+)
 from tools.demo.prometheus import MissingPart, find
 
 pytestmark = pytest.mark.helm
@@ -46,6 +55,15 @@ def test_every_object_of_every_scenario_is_what_kubernetes_takes(name: str, vers
     for manifest in manifests:
         if manifest["kind"] not in CUSTOM:
             kubernetes_validate.validate(manifest, version, strict=True)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_release_and_its_namespace_may_be_called_by_a_number(name: str) -> None:
+    manifests = elsewhere(scenario(name), name="456", namespace="123")
+    for manifest in manifests:
+        if manifest["kind"] not in CUSTOM:
+            kubernetes_validate.validate(manifest, VERSIONS[-1], strict=True)
+    assert not re.search(r'(": |\[)(123|456)[],}]', json.dumps(manifests))
 
 
 def test_a_misspelt_field_would_be_noticed() -> None:
