@@ -205,10 +205,10 @@ class _Reporter:
 
 
 def _each_of(targets: Targets) -> Iterator[Targets]:
+    if targets.textfile:  # first: a Pushgateway may not answer
+        yield replace(targets, gateway=None)
     if targets.gateway:
         yield replace(targets, textfile=None)
-    if targets.textfile:
-        yield replace(targets, gateway=None)
 
 
 def task_families(task: Task, state: TaskState, figures: Mapping[str, float]) -> Iterator[Family]:
