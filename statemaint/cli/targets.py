@@ -75,9 +75,10 @@ class CheckpointName(click.ParamType):  # type: ignore[type-arg]  # generic only
         path = None if _is_address(text) else _queries_file(ctx)
         if path is None:
             return Address(text)
+        reading = _read(path)
         if not _is_folder(text):
-            return _named(text, path)
-        return _folder_or_query(text, path, chosen=bool(ctx and ctx.meta.get(_KEY)))
+            return _named(text, reading)
+        return _folder_or_query(text, reading, chosen=bool(ctx and ctx.meta.get(_KEY)))
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -87,12 +88,10 @@ class CheckpointName(click.ParamType):  # type: ignore[type-arg]  # generic only
         A file that cannot be read has no names: the verb reports its fault.
         """
         del param
-        from statemaint.queries.reading import read_queries  # noqa: PLC0415 -- loads pydantic
-
         names: list[str] = []
         if path := _queries_file(ctx):
             with suppress(StatemaintError, OSError, ValueError):
-                names = sorted(read_queries(path).queries)
+                names = sorted(_read(path).queries)
         # Folders come first: click's script for bash drops completions before them.
         return [
             CompletionItem(incomplete, type="dir"),
@@ -127,20 +126,24 @@ def _is_folder(text: str) -> bool:
         return False
 
 
-def _named(name: str, path: str, reading: "QueriesReading | None" = None) -> Address:
-    from statemaint.queries.problems import InvalidQueriesError  # noqa: PLC0415 -- loads pydantic
+def _read(path: str) -> "QueriesReading":
     from statemaint.queries.reading import read_queries  # noqa: PLC0415 -- loads pydantic
 
-    reading = reading or read_queries(path)
+    return read_queries(path)
+
+
+def _named(name: str, reading: "QueriesReading") -> Address:
+    from statemaint.queries.problems import InvalidQueriesError  # noqa: PLC0415 -- loads pydantic
+
     if name not in reading.queries:
         broken = {entry.name: entry for entry in reading.broken}
         if name in broken:
             problems = "; ".join(map(str, broken[name].problems))
-            raise ConfigError(f"{path}: query {name!r} is not valid: {problems}")
+            raise ConfigError(f"{reading.path}: query {name!r} is not valid: {problems}")
         if not reading.usable:
             raise InvalidQueriesError(reading.problems)
         near = _near(name, reading.queries)
-        raise ConfigError(f"{name!r} is neither a folder here nor a query in {path}{near}")
+        raise ConfigError(f"{name!r} is neither a folder here nor a query in {reading.path}{near}")
     query = reading.queries[name]
     if query.connection:
         note(
@@ -150,21 +153,18 @@ def _named(name: str, path: str, reading: "QueriesReading | None" = None) -> Add
     return Address(query.checkpoint, (reading, name))
 
 
-def _folder_or_query(text: str, path: str, *, chosen: bool) -> Address:
+def _folder_or_query(text: str, reading: "QueriesReading", *, chosen: bool) -> Address:
     """Returns the address of a folder here, or of the query of that name.
 
     It is the query if the folder is its checkpoint, or its file is `chosen` for this call.
     """
-    from statemaint.queries.reading import read_queries  # noqa: PLC0415 -- loads pydantic
-
-    reading = read_queries(path)
     if text not in {*reading.queries, *(entry.name for entry in reading.broken)}:
         return Address(text)
-    named = _named(text, path, reading)
+    named = _named(text, reading)
     if not chosen and place_of(named) != place_of(text):
         raise ConfigError(
-            f"{text!r} is a folder here, and a query in {path} whose checkpoint is {named}; give "
-            f"./{text} for the folder, or --queries {path} for the query"
+            f"{text!r} is a folder here, and a query in {reading.path} whose checkpoint is "
+            f"{named}; give ./{text} for the folder, or --queries {reading.path} for the query"
         )
     return named
 
@@ -176,18 +176,16 @@ def of_queries(
 
     Without a tag it is all of them, if the file was given by `--queries`.
     """
-    from statemaint.queries.reading import read_queries  # noqa: PLC0415 -- loads pydantic
-
     wanted, path = {*tags}, _queries_file(ctx)
     if path is None or not (wanted or ctx.meta.get(_KEY)):
         raise click.UsageError("give URI, or --queries FILE for all queries of a file", ctx)
-    reading = read_queries(path)
+    reading = _read(path)
     names = (
         name
         for name, query in sorted(reading.queries.items())
         if query.enabled and (not wanted or wanted.intersection(query.tags))
     )
-    addresses = [_named(name, path, reading) for name in names]
+    addresses = [_named(name, reading) for name in names]
     if not addresses and not reading.all_problems:
         raise ConfigError(f"{path}: no enabled query{' has such a tag' if wanted else ''}")
     return path, addresses, [*reading.all_problems]
