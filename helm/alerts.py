@@ -116,20 +116,15 @@ _DAG = (
 )
 _IS_BROKEN = "verdict='broken'"
 _AT_WORK = "state='working'"
-TASK = "query, origin, task"
-"""What identifies a task: a push has no namespace."""
-# The time of a task's last push, or of its last file: node_exporter knows that by the file's name,
-# which has the origin as in an address.
+_TASK = "query, origin, task"
+# The time of a task's last push, or of its last file: node_exporter knows that by the file's name.
 _FILE = 'node_textfile_mtime_seconds{file=~".*/statemaint_[^/]+@.+"}'
 for _label, _capture in (("query", "1"), ("task", "2"), ("origin", "3")):
     _FILE = (
         f'label_replace({_FILE}, "{_label}", "${_capture}", "file", '
         '".*/statemaint_([^/@]+)@([^@]+)@(.*).prom")'
     )
-for _code, _character in (("%20", " "), ("%2F", "/")) * 2:  # a function replaces one of them
-    _FILE = f'label_replace({_FILE}, "origin", "$1{_character}$2", "origin", "(.*){_code}(.*)")'
-REPORTED = f'max by ({TASK}) (\n    push_time_seconds{{task!=""}}\n    or {_FILE}\n  )'
-"""When each task has reported last."""
+_REPORTED = f'max by ({_TASK}) (\n    push_time_seconds{{task!=""}}\n    or {_FILE}\n  )'
 # The report of the run has told of it.
 _LOST = _max('last_run_failed{cause="task"}', _ID) + " > 0"
 _BUSY = _max('task_state{state="working"}', f"{_LABELS}, task")
@@ -236,7 +231,7 @@ ALERTS = (
         "StatemaintRunStalled",
         f"max by ({_LABELS}) (\n"
         f"  {_BUSY}\n"
-        f"  * on ({TASK}) group_left () (time() - {REPORTED}) > 600\n"
+        f"  * on ({_TASK}) group_left () (time() - {_REPORTED}) > 600\n"
         ")\n"
         f"unless on ({_ID}) {_LOST}",
         WARNING,

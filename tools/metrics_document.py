@@ -40,9 +40,7 @@ There are three ways to get the metrics:
   client, or an Airflow connection.
 - **Textfile** (`textfile:`): one file per query for node_exporter, `statemaint_QUERY@ORIGIN.prom`,
   and one per task, `statemaint_QUERY@TASK@ORIGIN.prom`. All tasks of a query need the same folder:
-  on another node an older file stays, and alerts take the worst of both. `ORIGIN` is
-  percent-encoded there; StatemaintRunStalled reads up to two spaces and two slashes of it, and does
-  not see the tasks of an installation with other characters besides letters, digits and `_.-~`.
+  on another node an older file stays, and alerts take the worst of both.
 - **Exporter** (`statemaint exporter --queries FILE`): a server for scraping, which reads one small
   file of each checkpoint every minute, and no state.
 

@@ -144,10 +144,6 @@ CASES = [
         of("task_state", origin="ours", task="maintain-3", state="working"): f"1x{LONG}",
         'node_textfile_mtime_seconds{file="/metrics/statemaint_q@maintain-3@ours.prom"}': f"84000x{LONG}",
     }, [("StatemaintRunStalled", Q)]),
-    Case("a task that writes files was killed in an installation with an unusual name", {
-        of("task_state", origin="team a/eu 1/x", task="maintain-3", state="working"): f"1x{LONG}",
-        'node_textfile_mtime_seconds{file="/metrics/statemaint_q@maintain-3@team%20a%2Feu%201%2Fx.prom"}': f"84000x{LONG}",
-    }, [("StatemaintRunStalled", Q)]),
     Case("a task reports", at_work("ours", "0+60x2880")),
     Case("a task has missed five minutes", at_work("ours", f"86100x{LONG}")),
     Case("tasks have ended, and one waits", {

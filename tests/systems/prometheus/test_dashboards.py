@@ -103,29 +103,6 @@ def test_every_expression_parses(tmp_path: Path) -> None:
     assert f"{len(rules)} rules found" in done.stdout
 
 
-def test_the_last_report_of_a_task_may_be_a_file(tmp_path: Path) -> None:
-    [query] = [x for x in EXPRESSIONS if x.board == "statemaint" and "textfile" in x.expr]
-    series = {
-        'statemaint_query_info{query="q",origin="a b"}': "1x60",
-        'statemaint_task_state{query="q",origin="a b",task="verify-0",state="working"}': "1x60",
-        'node_textfile_mtime_seconds{file="/m/statemaint_q@verify-0@a%20b.prom"}': "60x60",
-    }
-    case = {
-        "interval": "1m",
-        "input_series": [{"series": key, "values": value} for key, value in series.items()],
-        "promql_expr_test": [
-            {
-                "expr": query.chosen(),
-                "eval_time": "30m",
-                "exp_samples": [{"labels": '{query="q",origin="a b"}', "value": 1740}],
-            }
-        ],
-    }
-    file = tmp_path / "silence.yaml"
-    file.write_text(yaml.safe_dump({"tests": [case]}))
-    subprocess.run([promtool(), "test", "rules", file], check=True)
-
-
 @pytest.mark.parametrize("query", EXPRESSIONS, ids=name)
 def test_every_expression_returns_data(query: BoardQuery, monitored: Server) -> None:
     values = [sample.value for sample in instant_query(monitored.url, query.chosen())]
