@@ -116,18 +116,11 @@ _DAG = (
 )
 _IS_BROKEN = "verdict='broken'"
 _AT_WORK = "state='working'"
-_TASK = "query, origin, task"
-# The time of a task's last push, or of its last file: node_exporter knows that by the file's name.
-_FILE = 'node_textfile_mtime_seconds{file=~".*/statemaint_[^/]+@.+"}'
-for _label, _capture in (("query", "1"), ("task", "2"), ("origin", "3")):
-    _FILE = (
-        f'label_replace({_FILE}, "{_label}", "${_capture}", "file", '
-        '".*/statemaint_([^/@]+)@([^@]+)@(.*).prom")'
-    )
-_REPORTED = f'max by ({_TASK}) (\n    push_time_seconds{{task!=""}}\n    or {_FILE}\n  )'
 # The report of the run has told of it.
 _LOST = _max('last_run_failed{cause="task"}', _ID) + " > 0"
-_BUSY = _max('task_state{state="working"}', f"{_LABELS}, task")
+_TASK = f"{_LABELS}, task"
+_BUSY = _max('task_state{state="working"}', _TASK)
+_REPORTED = _max("task_reported_timestamp_seconds", _TASK)
 _WORKING = _of(f"max by (task) ({_series('task_state', _AT_WORK)})")
 _SILENT = f"{{{{ range {_WORKING} }}}}{{{{ .Labels.task }}}} {{{{ end }}}}"
 
@@ -231,7 +224,7 @@ ALERTS = (
         "StatemaintRunStalled",
         f"max by ({_LABELS}) (\n"
         f"  {_BUSY}\n"
-        f"  * on ({_TASK}) group_left () (time() - {_REPORTED}) > 600\n"
+        f"  * (time() - {_REPORTED}) > 600\n"
         ")\n"
         f"unless on ({_ID}) {_LOST}",
         WARNING,

@@ -73,8 +73,8 @@ With `engine: spark` the task in Airflow reports, and has figures at its end. Th
 `python -m statemaint.spark maintain` or `verify` reports one group a query, `maintain-0` or
 `verify-0`; its figures, too, are known at the end.
 
-A task that is killed keeps the state `working`, and the Pushgateway's `push_time_seconds` of its
-group (node_exporter's `node_textfile_mtime_seconds` of its file) no longer changes.
+A task that is killed keeps the state `working`, and its `task_reported_timestamp_seconds` no longer
+changes.
 
 ## Alerts and dashboards
 

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from helm.dashboards.panels import Column, Link, Panel, Text, lines, series
 from helm.dashboards.promql import ID, or_zero, per
 
-# A push has no namespace.
-_PUSH = "query, origin, task"
 # Three missed minutes of a task that reports four times a minute.
 _SILENT = 180
 
@@ -81,5 +79,4 @@ _LEFT = (
     f"({_of('stores_planned')} - {_of('stores_done')}) / ({_of('stores_done')} > 0)"
     f" * (time() - {_of('started_timestamp_seconds')}) and {_WORKING}"
 )
-_PUSHED = f'max by ({_PUSH}) (push_time_seconds{{query=~"$query", task!=""}})'
-_SILENCE = f"({_WORKING}) * on ({_PUSH}) group_left () (time() - {_PUSHED})"
+_SILENCE = f"({_WORKING}) * (time() - {_of('reported_timestamp_seconds')})"

@@ -211,6 +211,7 @@ _TASK = (
     Metric("task_state", "Does the task work, wait, or how has it ended? 1 for its state.",
            "", ("task", "state"), detail=Detail.TASK),
     _task("task_started_timestamp_seconds", "When did this attempt begin?", _TIME),
+    _task("task_reported_timestamp_seconds", "When did it last report?", _TIME),
     _task("task_ended_timestamp_seconds", "When did it end? Absent while it works.", _TIME),
     _task("task_stores_done", "How many stores is it done with?", "stores"),
     _task("task_stores_planned", "Of how many?", "stores"),

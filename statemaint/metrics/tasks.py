@@ -2,7 +2,7 @@
 
 A thread publishes them when the task begins, every few seconds, and when it ends. The task waits
 for that thread only at its end, and for a limited time. A killed task keeps the state `working`,
-and the time of its last push gets old.
+and the time of its last report gets old.
 """
 
 import logging
@@ -187,7 +187,8 @@ class _Reporter:
     def _publish(self, task: Task, progress: Progress) -> None:
         failed = self._state is TaskState.SUCCEEDED and progress.failed
         state = TaskState.FAILED if failed else self._state
-        figures = {**self._times, "retries": float(task.retries), **progress.seen()}
+        times = {**self._times, "reported_timestamp_seconds": self._clock()}
+        figures = {**times, "retries": float(task.retries), **progress.seen()}
         group, made = {**task.of.group, "task": task.name}, [*task_families(task, state, figures)]
         if task.targets.textfile:
             publish.write_task_textfile(task.targets.textfile, group, made)

@@ -114,7 +114,8 @@ def test_the_group_of_every_task_appears_changes_and_ends(held: Held, scene: Sce
         assert group["retries"] == 0
         if name in working:
             assert "ended_timestamp_seconds" not in working[name]
-            assert working[name]["push_time_seconds"] < group["push_time_seconds"]
+            reported = "reported_timestamp_seconds"
+            assert working[name][reported] < group[reported]
             assert (group["stores_done"], group["stores_planned"]) == (1, 1)
             assert group["snapshots_written"] == 2
             assert group["files_deleted"] == 16
@@ -192,9 +193,8 @@ def test_a_task_that_is_killed_keeps_the_state_working_and_pushes_no_more(
     assert groups["maintain-0"]["started_timestamp_seconds"] == seen["started_timestamp_seconds"]
     assert "ended_timestamp_seconds" not in groups["maintain-0"]
     # The report has pushed since, and its record has a task without a report.
-    assert (
-        groups["maintain-report"]["push_time_seconds"] > groups["maintain-0"]["push_time_seconds"]
-    )
+    reported = "reported_timestamp_seconds"
+    assert groups["maintain-report"][reported] > groups["maintain-0"][reported]
     assert 'statemaint_last_run_tasks{query="slain",state="silent"} 1' in scene.pushed.query(
         "slain"
     )

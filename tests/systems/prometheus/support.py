@@ -80,6 +80,7 @@ def push_tasks(url: str, query: str, *, now: float) -> None:
         **{name.removeprefix("task_"): value for name, value in counted.items()},
         "stores_planned": 8.0,
         "started_timestamp_seconds": now - 60,
+        "reported_timestamp_seconds": now - 30,
         "ended_timestamp_seconds": now - 30,
     }
     del figures["state"]

@@ -75,6 +75,25 @@ def test_a_task_that_works_is_pushed_again_and_again(monkeypatch: pytest.MonkeyP
     assert "task_ended" not in asked.bodies[-2]
 
 
+def test_a_task_says_when_it_last_reported() -> None:
+    times = iter((NOW, NOW + 15, NOW + 30, NOW + 45))
+
+    def passing() -> float:
+        return next(times)
+
+    with server() as asked:
+        with reporting(task(asked.url), clock=passing):
+            while not asked.bodies:
+                threading.Event().wait(0.01)
+        reports = [
+            line.rpartition(" ")[2]
+            for body in asked.bodies
+            for line in body.splitlines()
+            if line.startswith("statemaint_task_reported_timestamp_seconds{")
+        ]
+    assert [float(value) for value in reports] == [NOW + 15, NOW + 45]
+
+
 def test_figures_that_are_not_known_are_absent(tmp_path: Path) -> None:
     with reporting(task(tmp_path), clock=clock):
         pass
