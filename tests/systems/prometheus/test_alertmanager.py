@@ -97,7 +97,8 @@ def test_5000_queries_on_a_storage_that_is_down_are_one_alert(tmp_path: Path) ->
             every="5s",
         ) as server,
     ):
-        assert wait_until(lambda: len(alerts_of(manager.url)) >= 2, seconds=90)
+        # A scrape that a busy machine does not end in time is a source that is down, for a while.
+        assert wait_until(lambda: len(alerts_of(manager.url)) == 2, seconds=150)
         halted, down = alerts_of(manager.url)
         evaluated = "statemaint_query_info"
         assert len(instant_query(server.url, evaluated)) == QUERIES + 1
