@@ -224,6 +224,9 @@ class HDFSBackedStateStoreProvider:
     def _commit(
         self, version: int, state: State, changes: Iterable[Record], *, snapshot: bool
     ) -> None:
+        # What an earlier attempt left: maps above it, and a snapshot that would hide the delta.
+        self._loaded = {known: held for known, held in self._loaded.items() if known < version}
+        self._files.discard(f"{self.store_id.directory}/{version}.snapshot")
         self._write(version, "delta", changes)
         if snapshot:
             self._write(version, "snapshot", state.items())

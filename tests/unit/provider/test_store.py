@@ -101,6 +101,30 @@ def test_a_commit_that_failed_can_be_repeated() -> None:
     assert store.commit() == 1
 
 
+def test_a_commit_replaces_what_an_earlier_attempt_at_its_version_left() -> None:
+    provider, storage = provider_of()
+    for attempt in (10, 20):
+        for version in (1, 2):
+            forced = attempt == 10 and version == 1
+            store = provider.get_store(version - 1, force_snapshot_on_commit=forced)
+            store.put(word(attempt + version), word(attempt))
+            store.commit()
+    assert names(storage) == ["1.delta", "2.delta"]
+    for reader in (provider, provider_of(storage)[0]):
+        assert dict(reader.get_read_store(2).iterator()) == {word(21): word(20), word(22): word(20)}
+
+
+def test_a_version_above_one_that_is_written_again_is_loaded_again() -> None:
+    provider, storage = provider_of()
+    grown(provider, 2)
+    store = provider.get_store(0)
+    store.put(word(9), word(9))
+    store.commit()
+    expected = {word(9): word(9), word(2): word(102)}
+    for reader in (provider, provider_of(storage)[0]):
+        assert dict(reader.get_read_store(2).iterator()) == expected
+
+
 def test_versions_begin_at_0() -> None:
     provider, _ = provider_of()
     assert list(provider.get_store(0).iterator()) == []
