@@ -5,6 +5,7 @@ A query is due if its schedule has had a time since its last good run.
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -88,6 +89,9 @@ def fleet_of(queries: Queries, change: Mapping[str, Any] | None = None) -> tuple
         targets = [Target(name, address) for name, address in queries.items()]
     else:
         targets = [*queries]
+        names = Counter(target.query for target in targets if not target.mistake)
+        if repeated := [name for name, number in names.items() if number > 1]:
+            raise ConfigError(f"more than one query is named {', '.join(repeated)}; rename them")
     return tuple(
         replace(target, policy=target.policy.override(**(change or {}))) for target in targets
     )

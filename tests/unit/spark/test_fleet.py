@@ -36,6 +36,15 @@ def test_addresses_by_name_are_a_fleet_with_the_safe_policy() -> None:
     assert fleet_of(iter([Target("a", "/c/a")])) == (Target("a", "/c/a", PRESETS["safe"]),)
 
 
+def test_each_query_of_a_fleet_has_a_name_of_its_own() -> None:
+    fleet = [Target(name, f"/c/{place}") for place, name in enumerate("aba")]
+    with pytest.raises(ConfigError, match="more than one query is named a; rename them"):
+        fleet_of(fleet)
+    # Two files may have an entry of one name with a mistake each, and stop no other query.
+    invalid = [Target("a", "", mistake="no checkpoint"), Target("a", "", mistake="no such key")]
+    assert [target.query for target in fleet_of(invalid)] == ["a", "a"]
+
+
 def test_settings_of_the_run_count_for_every_query(file: Path) -> None:
     found = fleet_of(file, {"min_deltas_for_snapshot": 3})
     assert {one.policy.min_deltas_for_snapshot for one in found} == {3}
