@@ -129,13 +129,16 @@ class History:
             return 0
 
     def _metadata(self, path: str) -> Mapping[bytes, bytes] | None:
-        """Returns what a file says of itself; `None` if it is no Parquet file, or gone."""
+        """Returns what a file says of itself; `None` if it is no Parquet file, or gone.
+
+        Arrow's errors of damage are its own, and Python's.
+        """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         try:
             return dict(pq.read_schema(io.BytesIO(self.storage.read(path))).metadata or {})
-        except (NotFoundError, CodecError, pa.ArrowException):
+        except (NotFoundError, CodecError, pa.ArrowException, OSError, ValueError):
             return None
 
     def _rows(self, path: str) -> list[Mapping[str, Any]]:
@@ -145,7 +148,7 @@ class History:
         try:
             content = io.BytesIO(self.storage.read(path))
             return [*pq.read_table(content, columns=_COLUMNS).to_pylist()]
-        except (StorageError, CodecError, pa.ArrowException):
+        except (StorageError, CodecError, pa.ArrowException, OSError, ValueError):
             return []
 
     def _paths(self) -> list[str]:

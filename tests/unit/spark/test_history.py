@@ -54,6 +54,18 @@ def test_a_file_that_cannot_be_read_is_replaced(tmp_path: Path) -> None:
     assert [one["seconds"] for one in pq.read_table(tmp_path).to_pylist()] == [1.0]
 
 
+def test_no_damage_to_a_file_stops_the_next_run() -> None:
+    storage = MemoryStorage()
+    history = History(storage)
+    path = history.add("a", table(row("a", 1.0)), NOON)
+    sound = storage.read(path)
+    for at in range(4, len(sound), 50):
+        storage.write(path, [sound[:at], b"\xff" * 6, sound[at + 6 :]], overwrite=True)
+        history.costs()
+        history.add("a", table(row("a", 1.0)), NOON, attempt=2)
+        assert history.costs() == {"q": {"op 0 / part 0": 0.1}}
+
+
 def test_a_file_that_the_storage_does_not_give_is_not_replaced() -> None:
     storage = MemoryStorage()
     path = History(storage).add("a", table(row("a", 2.0)), NOON, attempt=2)
