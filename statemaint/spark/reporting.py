@@ -8,6 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from statemaint.cli.output import tell
@@ -15,6 +16,7 @@ from statemaint.cli.queries import named_of, targets_of
 from statemaint.errors import ConfigError
 from statemaint.maintain.record import is_refusal, note_run, note_verification
 from statemaint.maintain.work import TaskResults
+from statemaint.metrics.options import Named, Targets
 from statemaint.model.verdict import Looked, Verdict, worst
 from statemaint.queries.reading import QueriesReading
 from statemaint.report.record import code_of, with_emptied
@@ -26,7 +28,6 @@ from statemaint.storage import Storage
 
 if TYPE_CHECKING:
     from statemaint.metrics.tasks import Task
-
 
 _log = logging.getLogger(__name__)
 Ended = Callable[[Iterable[QuerySummary]], None]
@@ -40,7 +41,7 @@ def reporting(
     """Publishes that queries are at work until the block ends, and then their results.
 
     Yields what receives the results: until then, the figures are unknown. Without a verb, nothing
-    is published, nor without a queries file.
+    is published, nor without a queries file. At last the metrics of missing queries are removed.
     """
     tasks = _tasks(reading, fleet, verb, attempt) if reading else []
     if not tasks:
@@ -61,6 +62,23 @@ def reporting(
                     found.failed = summary.exit_code != 0
 
         yield ended
+    for task in tasks:
+        if task.targets.known is not None:
+            _remove_missing(task.of, task.targets, task.targets.known)
+
+
+def _remove_missing(named: Named, targets: Targets, known: frozenset[str]) -> None:
+    from statemaint.metrics import publish, tasks  # noqa: PLC0415 -- needs an extra
+
+    try:
+        if targets.textfile:
+            publish.remove_textfiles(targets.textfile, named, known=known)
+        if targets.gateway:
+            gateway = publish.gateway_of(targets, None)
+            prune = partial(gateway.prune, named, known, targets.detailed)
+            publish.within(tasks.ENDING_SECONDS, prune)
+    except publish.ERRORS as error:
+        _log.warning("metrics of missing queries are not removed: %s", error)
 
 
 def _tasks(
