@@ -6,6 +6,7 @@ another as long as every value fits.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from os import PathLike
@@ -81,6 +82,8 @@ def _numbers(arrow: ModuleType, of: Any) -> Any:
 def _columns(arrow: ModuleType, table: Any, key: Any, value: Any) -> tuple[Any, Any]:
     """Returns the keys and the values of a table, as the types of the state."""
     there = [name for name in table.column_names if not name.startswith(_INDEX)]
+    if repeated := [name for name, number in Counter(there).items() if number > 1]:
+        raise ConfigError(f"more than one column is named {', '.join(repeated)}")
     if {_KEY, _VALUE} == {*there} - _PLACE and arrow.types.is_struct(table[_KEY].type):
         key_column, value_column = _fitted(arrow, key, table[_KEY], "key."), table[_VALUE]
         return key_column, _fitted(arrow, value, value_column, "value.")

@@ -56,6 +56,16 @@ def test_a_null_value_removes_its_key(tmp_path: Path) -> None:
     assert (found["b2"], len(found)) == (9, 9)
 
 
+@pytest.mark.parametrize("names", [["k", "k", "count"], ["key", "key", "value"]])
+def test_a_column_that_is_there_twice_is_refused(names: list[str]) -> None:
+    texts, numbers = pa.array([{"k": "a"}]), pa.array([{"count": 1}])
+    columns = [texts, texts, numbers]
+    if "k" in names:
+        columns = [column.field(0) for column in columns]
+    with pytest.raises(ConfigError, match=f"more than one column is named {names[0]}"):
+        counts(pa.Table.from_arrays(columns, names))
+
+
 def test_another_width_or_encoding_of_a_type_is_taken() -> None:
     names = pa.array(["b1"]).dictionary_encode()
     assert counts(pa.table({"k": names, "count": pa.array([5], pa.int8())}))["b1"] == 5
