@@ -135,9 +135,8 @@ class StateDiff(Displayed):
     rows: tuple[ChangedRow, ...]
 
     def _facts(self) -> Iterator[str]:
-        total = self.total
-        older = f"batch {batch_of(self.older)}" if self.older else "the start"
-        yield f"{older} to batch {batch_of(self.newer)}"
+        total, sides = self.total, (self.older, self.newer)
+        yield " to ".join(f"batch {batch_of(side)}" if side else "the start" for side in sides)
         yield f"{total.added:,} added"
         yield f"{total.changed:,} changed"
         yield f"{total.removed:,} removed"
@@ -211,6 +210,7 @@ def diff_state(
     if older > newer:
         text = f"version {older} is above version {newer}; the older one comes first"
         raise ConfigError(f"{reading.root}: {text}")
+    committed_version(checkpoint, older)
     if checkpoint.moved(older, newer):
         text = f"the state was repartitioned between versions {older} and {newer}"
         raise ConfigError(f"{reading.root}: {text}; compare two versions on the same side")

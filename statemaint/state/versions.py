@@ -39,6 +39,8 @@ def committed_version(checkpoint: Checkpoint, version: int | None = None) -> int
     target = checkpoint.target
     if target is None:
         raise ConfigError(f"{checkpoint.root}: no batch is committed yet, so there is no state")
+    if version is not None and version < 0:
+        raise ConfigError(f"{checkpoint.root}: version {version} is below 0, the empty state")
     if version is not None and version > target:
         # Versions above belong to a running or failed batch (S2).
         raise ConfigError(

@@ -308,6 +308,7 @@ def test_a_column_family_that_came_later_was_added() -> None:
         ((4, 2), {}, "version 4 is above version 2; the older one comes first"),
         ((6, None), {}, "version 6 is above version 5"),
         ((1, 6), {}, "version 6 is not committed; the newest is 5"),
+        ((-1, 2), {}, "version -1 is below 0, the empty state"),
         ((1, 2), {"operator": 3}, "no operator 3, partition .any., store .any."),
         ((1, 2), {"family": "nix"}, "no column family nix in operator 0; there are none"),
     ],
@@ -317,6 +318,12 @@ def test_what_is_not_there_is_the_caller_s_fault(
 ) -> None:
     with pytest.raises(ConfigError, match=text):
         diff_state(write_longs([FIVE]), versions, **where)
+
+
+def test_version_0_of_a_difference_is_the_start_and_no_batch() -> None:
+    storage = write_longs([FIVE])
+    assert "(the start to the start, 0 added" in repr(diff_state(storage, (0, 0)).compare())
+    assert "(the start to batch 0, " in repr(diff_state(storage, (0, 1)).compare())
 
 
 def purge(storage: MemoryStorage) -> None:

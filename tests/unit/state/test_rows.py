@@ -225,6 +225,7 @@ def test_the_encoding_is_unsafe_row_where_the_log_says_so_or_nothing() -> None:
         ({"partition": 2}, "no operator 0, partition 2, store"),
         ({"store": "left"}, "store left; `statemaint scan` lists"),
         ({"version": 14}, "version 14 is not committed; the newest is 13"),
+        ({"version": -1}, "version -1 is below 0, the empty state"),
         ({"family": "nix"}, "no column family nix in operator 0; there are none"),
     ],
 )
