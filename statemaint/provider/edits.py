@@ -34,7 +34,7 @@ from statemaint.model.checkpoint import Operator
 from statemaint.model.ids import DEFAULT_STORE
 from statemaint.provider.tables import Given, pairs_of
 from statemaint.scan.required import STORES_OF_A_JOIN
-from statemaint.state.shuffle_key import ShuffleKey, shuffle_key
+from statemaint.state.shuffle_key import JOIN, SESSIONS, WITH_STATE, ShuffleKey, shuffle_key
 from statemaint.state.versions import Layouts, are_sessions
 
 Place = tuple[str, str | None]
@@ -42,11 +42,9 @@ Place = tuple[str, str | None]
 Edit = tuple[Place, bytes, tuple[bytes, ...] | None]
 """Where, a key, and the entries of its new value; `None` removes the key."""
 
-_SESSIONS, _JOIN = "sessionWindowStateStoreSaveExec", "symmetricHashJoin"
-_WITH_STATE = "transformWithState"
-_NORMALIZED = ("stateStoreSave", _SESSIONS, _JOIN)
+_NORMALIZED = ("stateStoreSave", SESSIONS, JOIN)
 _DEDUPES = ("dedupe", "dedupeWithinWatermark")
-KINDS = (*_NORMALIZED, *_DEDUPES, "flatMapGroupsWithState", "applyInPandasWithState", _WITH_STATE)
+KINDS = (*_NORMALIZED, *_DEDUPES, "flatMapGroupsWithState", "applyInPandasWithState", WITH_STATE)
 _UNRECORDED = ""  # the kind of an operator without metadata, if it has one store
 _VARYING = (*_DEDUPES, _UNRECORDED)
 _VOID, _FLOATS = AtomicType("void"), ("float", "double")
@@ -90,9 +88,9 @@ def undeclared(number: int, layouts: Mapping[str, Layouts], partitions: int) -> 
     """Returns an operator without metadata, as its stores and their layouts describe it."""
     layout = layouts.get(DEFAULT_STORE, {}).get(None)
     if {*layouts} == STORES_OF_A_JOIN:
-        kind = _JOIN
+        kind = JOIN
     else:
-        kind = _SESSIONS if layout and are_sessions(layout.key, layout.value) else _UNRECORDED
+        kind = SESSIONS if layout and are_sessions(layout.key, layout.value) else _UNRECORDED
     return Operator(number, kind, tuple(layouts), partitions)
 
 
@@ -209,15 +207,15 @@ def _check_session(table: StateTable, key: bytes, row: Row) -> None:
 
 def _rows_of(operator: Operator, tables: Mapping[str, StateTable]) -> dict[str, Rows]:
     """Returns what can be given for an operator, by name; it is empty if there is one table."""
-    if operator.name == _JOIN:
+    if operator.name == JOIN:
         sides = [_side(side, tables) for side in ("left", "right")]
         stored = {side.values.name: _as_stored(side) for side in sides}
         return dict(zip(("left", "right"), sides, strict=True)) | stored
-    if operator.name.startswith(_WITH_STATE):
+    if operator.name.startswith(WITH_STATE):
         named = (name for name in tables if given_as(operator, name))
         return {name: _variable(name, tables) for name in named}
     (table,) = tables.values()
-    return {"": Rows(table, table, check=_check_session if operator.name == _SESSIONS else None)}
+    return {"": Rows(table, table, check=_check_session if operator.name == SESSIONS else None)}
 
 
 def given_as(operator: Operator, name: str) -> str | None:
@@ -225,9 +223,9 @@ def given_as(operator: Operator, name: str) -> str | None:
 
     It is empty where there is no choice, and `None` for rows that follow from others.
     """
-    if operator.name == _JOIN:
+    if operator.name == JOIN:
         return name if name.endswith(_STORED) else None
-    if operator.name.startswith(_WITH_STATE):
+    if operator.name.startswith(WITH_STATE):
         return name if not name.startswith("$") or name.endswith(_TIMERS) else None
     return "" if operator.name.startswith(KINDS) else None
 

@@ -37,8 +37,8 @@ _WHOLE_KEY = (
     "applyInPandasWithState",
 )
 _STRICT = "spark.sql.streaming.statefulOperator.useStrictDistribution"
-_SESSIONS, _JOIN = "sessionWindowStateStoreSaveExec", "symmetricHashJoin"
-_WITH_STATE, _TTL = "transformWithState", "$ttl_"
+SESSIONS, JOIN = "sessionWindowStateStoreSaveExec", "symmetricHashJoin"
+WITH_STATE, _TTL = "transformWithState", "$ttl_"
 _WITH_LAST = ("keyWithIndexToValue", "keyWithTsToValues", "tsWithKey")
 
 
@@ -115,7 +115,7 @@ def shuffle_key(
         kind = must_be_writable(layout.key)
     except CodecError:
         return None  # a type that hashes differently, such as text with a collation
-    if operator and operator.name.startswith(_WITH_STATE):
+    if operator and operator.name.startswith(WITH_STATE):
         return _grouping_key(name, layout, families)
     columns = _columns(operator, name, kind, session=are_sessions(kind, layout.value))
     key = _row_in(layout.encoder, families, kind)
@@ -140,9 +140,9 @@ def _grouping_key(name: str, layout: RowLayout, families: int) -> ShuffleKey | N
 
 def _columns(operator: Operator | None, name: str, kind: StructType, *, session: bool) -> int:
     side, _, rest = name.partition("-")
-    if (side in ("left", "right") and operator is None) or (operator and operator.name == _JOIN):
+    if (side in ("left", "right") and operator is None) or (operator and operator.name == JOIN):
         return len(kind.fields) - (rest in _WITH_LAST)
-    if session and (operator is None or operator.name == _SESSIONS):
+    if session and (operator is None or operator.name == SESSIONS):
         return len(kind.fields) - 1
     whole = operator is None or operator.name in _WHOLE_KEY
     return len(kind.fields) if whole and not session else 0
