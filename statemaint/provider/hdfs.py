@@ -173,7 +173,6 @@ class HDFSBackedStateStoreProvider:
         self.store_id, self.conf = store_id, conf or StateStoreConf()
         self._dir = f"{storage.root}/{store_id.directory}"
         self._files = StoreFiles(storage, store_id, self.conf, str(self))
-        self._neighbours = Neighbours(storage)
         self._prefix: KeyPrefix | None = None
         if num_cols_prefix_key:
             if key_schema is None:
@@ -224,20 +223,19 @@ class HDFSBackedStateStoreProvider:
     def _commit(
         self, version: int, state: State, changes: Iterable[Record], *, snapshot: bool
     ) -> None:
-        # What an earlier attempt left: maps above it, and a snapshot that would hide the delta.
         self._loaded = {known: held for known, held in self._loaded.items() if known < version}
-        self._files.discard(f"{self.store_id.directory}/{version}.snapshot")
         self._write(version, "delta", changes)
         if snapshot:
             self._write(version, "snapshot", state.items())
+        else:  # one of an earlier attempt would hide the delta
+            self._files.discard(f"{self.store_id.directory}/{version}.snapshot")
         # A copy: the cache must not share the map of a store that has committed.
         self._cache(version, dict(state))
 
     def _write(self, version: int, kind: str, changes: Iterable[Record]) -> str:
         path = f"{self.store_id.directory}/{version}.{kind}"
         payload = records.encode(changes, row_checksums=self.conf.row_checksum_enabled)
-        self._files.write(path, payload, self._neighbours.of(path))
-        self._neighbours.note(path)
+        self._files.write(path, payload, Neighbours(self._files.storage).of(path))
         return path
 
     # -- loading

@@ -125,6 +125,15 @@ def test_a_version_above_one_that_is_written_again_is_loaded_again() -> None:
         assert dict(reader.get_read_store(2).iterator()) == expected
 
 
+def test_a_commit_needs_no_file_that_was_deleted_since_the_last_one() -> None:
+    provider, storage = provider_of()
+    grown(provider, 3)
+    for version in (2, 3):
+        storage.delete(f"state/0/3/{version}.delta")
+    grown(provider, 2, first=2)
+    assert names(storage) == ["1.delta", "2.delta"]
+
+
 def test_versions_begin_at_0() -> None:
     provider, _ = provider_of()
     assert list(provider.get_store(0).iterator()) == []
