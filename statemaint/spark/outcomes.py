@@ -164,7 +164,7 @@ class QuerySummary:
     def add(self, row: Mapping[str, Any]) -> None:
         self.exit_code = worst_code((self.exit_code, row["exit_code"] or 0))
         self.codes |= {finding["code"] for finding in row.get("findings") or ()}
-        if row.get("error"):
+        if row.get("error") and row["error"] not in self.errors:  # shares have the same
             self.errors.append(row["error"])
         if row.get("action"):
             self._add_action(row)

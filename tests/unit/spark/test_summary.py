@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from statemaint.report.run import worst_code
-from statemaint.spark.frames import OUTCOMES, PLAN
+from statemaint.spark.frames import OUTCOMES, PLAN, VERIFIED
 from statemaint.spark.outcomes import summaries
 
 
@@ -46,6 +46,13 @@ def test_a_query_has_the_sums_of_its_stores_and_their_longest_chain() -> None:
             "errors": [],
         }
     ]
+
+
+def test_an_error_of_all_shares_is_there_once() -> None:
+    same, other = "CONFIG: no checkpoint", "STORAGE: timed out"
+    rows = [row(VERIFIED, query="a", share=share, error=same) for share in (1, 2)]
+    (found,) = summaries([*rows, row(VERIFIED, query="a", share=3, error=other)])
+    assert found.errors == [same, other]
 
 
 def test_the_worst_query_comes_first() -> None:
