@@ -67,6 +67,20 @@ def test_a_file_without_savepoints_is_refused_in_every_shard(
         assert "no query says where its savepoints are" in str(done.exception)
 
 
+@pytest.mark.parametrize("flag", ["--to", "--partitions"])
+def test_one_place_or_another_shape_is_refused_for_several_queries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: str
+) -> None:
+    monkeypatch.setattr(module, "session", lambda *_: type("Spark", (), {"stop": lambda _: None})())
+    monkeypatch.setattr(module, "check_executors", lambda *_: None)
+    file = tmp_path / "queries.yaml"
+    file.write_text("queries:\n  a: {checkpoint: /c/a}\n  b: {checkpoint: /c/b}\n")
+    command = ["savepoint", "--queries", str(file), flag, "3"]
+    done = CliRunner().invoke(module.program, command)
+    expected = "--to and another shape are of one query (--query); the latter needs --to"
+    assert str(done.exception) == expected
+
+
 @pytest.mark.parametrize("verb", ["maintain", "savepoint", "verify"])
 def test_an_age_without_a_history_is_refused(verb: str, file: str) -> None:
     command = [verb, "--keep-history", "7d", "--queries", file]
