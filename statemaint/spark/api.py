@@ -151,7 +151,9 @@ def savepoint_fleet(  # noqa: PLR0913 -- as above
     ]
     fleet = [target for target in fleet if target.savepoint or target.mistake]
     if (to or shape != SAME) and (len(fleet) != 1 or not to):
-        raise ConfigError("--to and another shape are of one query (--query); the latter needs --to")
+        raise ConfigError(
+            "--to and another shape are of one query (--query); the latter needs --to"
+        )
     if not fleet:
         raise ConfigError("no query says where its savepoints are: add `savepoint: {to: ADDRESS}`")
     name = run or new_run_id(time.time())

@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from statemaint.errors import ConfigError
 from statemaint.maintain.bundles import Costs, bundles
 from statemaint.maintain.work import TaskResults, WorkOrder, read_order, store_reports
 from statemaint.model.ids import UnitId
@@ -230,8 +231,9 @@ def carry_out(
     """Maintains the handed-over bundles, and stores the reports of each query; safe to repeat.
 
     A bundle with a report that counts is not maintained again by a later attempt. A query whose
-    storage fails has no reports, and does not stop the others (S16). `handed` has for each query
-    the address of its checkpoint for driver and executors, and the key of its handover.
+    storage fails, or that another build has planned, has no reports, and does not stop the others
+    (S16). `handed` has for each query the address of its checkpoint for driver and executors, and
+    the key of its handover.
     """
     orders = _read(handed, tell)
     reports = _maintained(spark, orders, tell)
@@ -249,7 +251,11 @@ def _read(handed: Sequence[tuple[str, str]], tell: Tell) -> dict[Target, WorkOrd
 
     def read(place: tuple[str, str]) -> None:
         checkpoint, key = place
-        order = read_order(Target("", checkpoint).open(), key)
+        try:
+            order = read_order(Target("", checkpoint).open(), key)
+        except ValueError as error:
+            text = "another build of statemaint made the plan of this run; repeat the whole run"
+            raise ConfigError(f"{text} ({str(error).splitlines()[0]})") from error
         orders[Target(order.query, checkpoint, order.policy)] = order
 
     errors = tried(read, handed)
