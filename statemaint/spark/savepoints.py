@@ -138,6 +138,7 @@ class QuerySave:
             options = {
                 **self._options,
                 "unit": bundle.label,
+                "weight": bundle.weight,
                 "key": f"{self._rounds}-{bundle.key}",
                 "plan": packed(planned, [pair for pair in left if pair[0].id.unit in bundle.units]),
             }

@@ -63,10 +63,9 @@ class PlannedQuery:
 
 
 def waits(piece: str) -> bool:
-    """Returns whether a piece is of a storage far away, and is a plan or little to maintain."""
+    """Returns whether a piece is of a storage far away, and is a plan or little to write."""
     given = Piece.from_json(piece)
-    bundles = given.options.get("order", {}).get("bundles", ())
-    little = "deep" not in given.options and all(bundle["weight"] <= PER_UNIT for bundle in bundles)
+    little = "deep" not in given.options and given.options.get("weight", 0.0) <= PER_UNIT
     return little and storage_of(given.target.checkpoint) != LOCAL
 
 
@@ -137,7 +136,8 @@ def prepare_query(given: Piece) -> Iterator[Row]:
 
 def unit_piece(target: Target, order: WorkOrder, bundle: Bundle) -> tuple[str, float]:
     order = replace(order, bundles=(bundle,))
-    return Piece(target, {"order": dumped(order)}).to_json(), bundle.weight
+    options = {"order": dumped(order), "weight": bundle.weight}
+    return Piece(target, options).to_json(), bundle.weight
 
 
 def maintain_unit(piece: str) -> Iterator[Row]:

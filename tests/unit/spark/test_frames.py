@@ -16,10 +16,6 @@ from statemaint.workers import nothing
 WORK = st.lists(st.floats(0, 1e9), max_size=50).map(lambda some: list(enumerate(some)))
 
 
-def order(*weights: float) -> dict[str, object]:
-    return {"order": {"bundles": [{"weight": one} for one in weights]}}
-
-
 @pytest.mark.parametrize(
     ("address", "options", "expected"),
     [
@@ -27,8 +23,8 @@ def order(*weights: float) -> dict[str, object]:
         ("hadoop+lake://node/q", {}, True),
         ("/disk/q", {}, False),
         ("file:///disk/q", {}, False),
-        ("s3://lake/q", order(PER_UNIT), True),
-        ("s3://lake/q", order(PER_UNIT + 1), False),
+        ("s3://lake/q", {"weight": PER_UNIT}, True),
+        ("s3://lake/q", {"weight": PER_UNIT + 1}, False),
         ("s3://lake/q", {"deep": False, "share": [1, 1]}, False),
         ("", {}, False),
     ],

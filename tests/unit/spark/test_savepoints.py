@@ -14,6 +14,7 @@ from statemaint.savepoint.run import UNFINISHED
 from statemaint.spark.fleet import Target
 from statemaint.spark.reporting import note_savepoints
 from statemaint.spark.savepoints import QuerySave, save_unit
+from statemaint.spark.units import Piece
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
 
@@ -75,6 +76,14 @@ def test_units_make_the_savepoint_that_one_process_makes(save: QuerySave, tmp_pa
     ours = tmp_path / "saved/8/_statemaint"
     left = [str(path.relative_to(ours)) for path in ours.rglob("*") if path.is_file()]
     assert [path for path in left if not path.startswith("lease/")] == ["savepoint.json"]
+
+
+def test_a_unit_is_as_heavy_as_its_stores(save: QuerySave) -> None:
+    """Of heavy units a task saves one at a time (`units.waits`), in the memory of one task."""
+    units = list(save.units(2))
+    assert [Piece.from_json(piece).options["weight"] for piece, _ in units] == [
+        weight for _, weight in units
+    ]
 
 
 @pytest.mark.parametrize("expired", [False, True])

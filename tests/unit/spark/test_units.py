@@ -1,6 +1,7 @@
 """What executors do, without Spark."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,12 @@ def test_what_has_no_work_has_its_rows_from_the_plan(target: Target) -> None:
         (0, "done", 9),
         (1, "done", 9),
     ]
+
+
+def test_a_unit_is_as_heavy_as_its_bundle(target: Target) -> None:
+    order, bundle = ordered(target, HOLDER)
+    piece, weight = unit_piece(target, order, replace(bundle, weight=7.0))
+    assert Piece.from_json(piece).options["weight"] == weight == 7.0
 
 
 def test_a_unit_is_maintained_under_the_drivers_lease(target: Target) -> None:
