@@ -254,13 +254,14 @@ def _run(  # noqa: PLR0913 -- what differs between the verbs
 ) -> None:
     reading = read_fleet(flags.file)
     every, lost = _only(fleet_of(reading), flags.names), None
-    fleet = [target for target in every if is_in_shard(target.query, flags.shard)]
+    concerned = [target for target in every if concerns(target)]
+    fleet = [target for target in concerned if is_in_shard(target.query, flags.shard)]
     if due:
-        concerned = [target for target in fleet if concerns(target)]
-        fleet = due_queries(reading, concerned, reports, time.time())
-        _tell(f"due: {len(fleet)} of {counted(len(concerned), 'query', 'queries')}")
+        of_shard = counted(len(fleet), "query", "queries")
+        fleet = due_queries(reading, fleet, reports, time.time())
+        _tell(f"due: {len(fleet)} of {of_shard}")
     with output_to(flags.summary, flag="--summary"):
-        if any(map(concerns, every)) and not any(map(concerns, fleet)):
+        if concerned and not fleet:
             _end([], as_json=flags.as_json)  # others are not due, or in other shards
         with reporting(reading, fleet, reports, attempt=attempt) as ended:
             spark = session(flags.master, flags.remote)

@@ -53,6 +53,25 @@ def test_a_shard_without_work_ends_well_and_starts_no_spark(
     assert begun == [verb]
 
 
+def test_a_query_without_savepoints_has_no_task_that_saves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def session(*_: object) -> object:
+        raise RuntimeError("no Spark in this test")
+
+    monkeypatch.setattr(module, "session", session)
+    monkeypatch.setenv("STATEMAINT_ORIGIN", "here")
+    saved, other = (
+        "kept: {checkpoint: /c, savepoint: {to: '/saved/{batch}'}}",
+        "other: {checkpoint: /o}",
+    )
+    file = tmp_path / "queries.yaml"
+    file.write_text(f"textfile: {tmp_path}/metrics\nqueries:\n  {saved}\n  {other}\n")
+    CliRunner().invoke(module.program, ["savepoint", "--queries", str(file)])
+    published = [path.name for path in (tmp_path / "metrics").iterdir()]
+    assert published == ["statemaint_kept@savepoint-0@here.prom"]
+
+
 def test_a_file_without_savepoints_is_refused_in_every_shard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
