@@ -12,7 +12,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from statemaint.errors import ConfigError
 from statemaint.maintain.bundles import Costs, bundles
 from statemaint.maintain.work import TaskResults, WorkOrder, read_order, store_reports
 from statemaint.model.ids import UnitId
@@ -27,6 +26,7 @@ from statemaint.spark.units import (
     Piece,
     PlannedQuery,
     maintain_unit,
+    of_one_build,
     prepare_query,
     unit_piece,
     waits,
@@ -251,11 +251,8 @@ def _read(handed: Sequence[tuple[str, str]], tell: Tell) -> dict[Target, WorkOrd
 
     def read(place: tuple[str, str]) -> None:
         checkpoint, key = place
-        try:
+        with of_one_build("made the plan of this run"):
             order = read_order(Target("", checkpoint).open(), key)
-        except ValueError as error:
-            text = "another build of statemaint made the plan of this run; repeat the whole run"
-            raise ConfigError(f"{text} ({str(error).splitlines()[0]})") from error
         orders[Target(order.query, checkpoint, order.policy)] = order
 
     errors = tried(read, handed)

@@ -3,12 +3,13 @@
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any
 
 from statemaint.audit import verify
-from statemaint.errors import LeaseLostError, StatemaintError
+from statemaint.errors import ConfigError, LeaseLostError, StatemaintError
 from statemaint.execute.attempts import LeaseGuardedStorage
 from statemaint.maintain.bundles import PER_UNIT, Bundle, weights
 from statemaint.maintain.work import WorkOrder, claim_of, maintain_part, prepare
@@ -155,6 +156,9 @@ def maintain_unit(piece: str) -> Iterator[Row]:
             lambda storage: _maintained(target, order, storage),
             again=lambda: check_lease_held(place, bundle.holder),
         )
+        with of_one_build("maintained this unit before"):
+            for note in filter(None, (row.get("note") for row in rows)):
+                loaded(BundleReport, json.loads(note))
     except Exception as error:  # noqa: BLE001 -- one unit must not stop the others (S16)
         rows = [_failed(target, bundle, error)]
     for row in rows:
@@ -189,6 +193,16 @@ def _failed(target: Target, bundle: Bundle, error: Exception) -> Row:
 
 def _noted(target: Target, report: BundleReport) -> Row:
     return {**of_query(target), "note": json.dumps(dumped(report))}
+
+
+@contextmanager
+def of_one_build(what: str) -> Iterator[None]:
+    """Refuses what cannot be read because another build has stored it for this run."""
+    try:
+        yield
+    except ValueError as error:
+        text = f"another build of statemaint {what}; repeat the whole run"
+        raise ConfigError(f"{text} ({str(error).splitlines()[0]})") from error
 
 
 def check_lease_held(storage: Storage, holder: Holder | None) -> None:

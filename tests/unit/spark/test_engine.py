@@ -1,5 +1,6 @@
 """What the driver does with the bundles that Airflow hands over, without a JVM."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -78,3 +79,21 @@ def test_a_single_plan_of_another_build_is_refused(tmp_path: Path) -> None:
     by_another_build(other)
     with pytest.raises(ConfigError, match="another build of statemaint made the plan"):
         carry_out(Session(), [other], attempt=1, tell=print)
+
+
+def test_an_outcome_of_another_build_stops_no_other_unit(tmp_path: Path) -> None:
+    places = [handed(tmp_path / name) for name in ("other", "own")]
+    assert not any(one.failure for one in carry_out(Session(), places, attempt=1, tell=print))
+    (outcome,) = (tmp_path / "other").glob("_statemaint/units/**/outcome.json")
+    rows = json.loads(outcome.read_bytes())
+    note = json.loads(rows[-1]["note"])
+    del note["bytes_written"]
+    rows[-1]["note"] = json.dumps(note)
+    outcome.write_text(json.dumps(rows))
+    other, own = carry_out(Session(), places, attempt=2, tell=print)
+    assert own.failure is None
+    assert other.failure is not None
+    assert other.failure.reason == (
+        "CONFIG: another build of statemaint maintained this unit before; repeat the whole run "
+        "(BundleReport without bytes_written)"
+    )
