@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
 from itertools import count
-from threading import Condition, Lock, Thread
+from threading import Condition, Thread
 
 from statemaint.errors import LeaseHeldError, StatemaintError
 from statemaint.execute.lease import QUIET, RENEWALS, Lease, acquire, end_earlier, renewed_once
@@ -83,7 +83,6 @@ class Leases:
         self, holders: Mapping[Target, Holder], pause: Callable[[float], object] = time.sleep
     ) -> None:
         self.holders, self._renewals = holders, Renewals()
-        self._lock = Lock()
         self._pause = pause
         self.leases: dict[str, Lease] = {}
         self.refused: dict[str, StatemaintError] = {}
@@ -114,9 +113,8 @@ class Leases:
         storage = target.open()
         lease = acquire(storage, self.holders[target])
         self._renewals.add(lease)
-        with self._lock:
-            self.refused.pop(target.query, None)
-            self.leases[target.query] = lease
+        self.refused.pop(target.query, None)
+        self.leases[target.query] = lease
         adopt_announcements(storage, lease)  # its units would not see what a run has announced
 
     def end(self, codes: Mapping[Target, int], run: str) -> dict[Target, Emptied]:
