@@ -80,10 +80,13 @@ class Leases:
     """The leases that a run has taken so far, by query, renewed until `close`."""
 
     def __init__(
-        self, holders: Mapping[Target, Holder], pause: Callable[[float], object] = time.sleep
+        self,
+        holders: Mapping[Target, Holder],
+        pause: Callable[[float], object] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.holders, self._renewals = holders, Renewals()
-        self._pause = pause
+        self._pause, self._clock = pause, clock
         self.leases: dict[str, Lease] = {}
         self.refused: dict[str, StatemaintError] = {}
 
@@ -99,15 +102,16 @@ class Leases:
         It waits `wait` seconds for leases that other runs hold, for all together, and always the
         few seconds in which the tasks of a run that has ended may be at work.
         """
-        waited, missing = 0.0, list(targets)
+        waited, missing, began = 0.0, list(targets), float("inf")
         while True:
             errors = tried(self._take, missing)
+            began = min(began, self._clock())  # once each has been tried
             self.refused |= {target.query: error for target, error in errors.items()}
             missing = [target for target, error in errors.items() if waited < _longest(error, wait)]
             if not missing:
                 return
             self._pause(_LOOK_AGAIN)
-            waited += _LOOK_AGAIN
+            waited = self._clock() - began
 
     def _take(self, target: Target) -> None:
         storage = target.open()

@@ -43,7 +43,7 @@ def taken(
     def pause(seconds: float) -> None:
         clock.now += seconds
 
-    with closing(Leases({target: holder}, pause)) as held:
+    with closing(Leases({target: holder}, pause, clock)) as held:
         held.begin()
         held.take([target], wait=wait)
         return dict(held.refused)
@@ -91,11 +91,25 @@ def test_a_run_waits_for_all_queries_together() -> None:
         if clock.now - before >= 3:
             others[0].release()
 
-    with closing(Leases({one: Holder(one.query) for one in fleet}, pause)) as held:
+    with closing(Leases({one: Holder(one.query) for one in fleet}, pause, clock)) as held:
         held.take(fleet, wait=10)
         assert set(held.leases) == {"0"}
         assert set(held.refused) == {one.query for one in fleet[1:]}
     assert clock.now - before == 10
+
+
+def test_the_time_that_requests_take_is_waited() -> None:
+    clock = Clock()
+    storage = HookedStorage(clock=clock)
+    acquire(storage, Holder("other"), seconds=1000.0)
+
+    def slow(verb: str, _path: str) -> None:
+        clock.now += 2.0 * (verb == "list")
+
+    storage.before = slow
+    target, before = InMemory("query", "memory:", storage=storage), clock.now
+    assert list(map(type, taken(target, Holder("run"), clock, 30.0).values())) == [LeaseHeldError]
+    assert 30 <= clock.now - before < 40
 
 
 @pytest.mark.parametrize("refused", [False, True])
