@@ -121,6 +121,10 @@ class Query:
         return {"shuffle.partitions": str(max(counts)), **always, **later}
 
     @property
+    def knows_row_checksums(self) -> bool:
+        return _ROW_CHECKSUMS in self._conf
+
+    @property
     def partitions(self) -> int:
         """Returns how many partitions its offset log says that operators have."""
         return int(self._conf["shuffle.partitions"])

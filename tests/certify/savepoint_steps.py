@@ -14,7 +14,8 @@ from statemaint.records.savepoints import Shape
 from tests.certify.codecs import CODECS
 from tests.certify.judge import Loss
 from tests.certify.maintainer import Halt, Stop
-from tests.certify.operators import METADATA_SINCE, partitions
+from tests.certify.operators import partitions
+from tests.certify.rocks_query import RocksQuery
 from tests.certify.savepoints import Dest
 from tests.certify.seat import Seat
 from tests.certify.stage import Stage
@@ -96,7 +97,8 @@ def _may_move(stage: Stage) -> bool:
     operators = partitions(habits.stores).values()
     plain = all(map(_DIRECTORY.fullmatch, habits.stores)) and not habits.families
     described = habits.spark is not None or len(habits.stores) > 1
-    dated = not habits.ids or (habits.spark or 0) >= METADATA_SINCE
+    has_ids = isinstance(query, RocksQuery) and query.ids
+    dated = not has_ids or query.knows_row_checksums
     same = all(one == {*range(count)} for one in operators)
     return plain and described and dated and same and not query.left
 
@@ -108,6 +110,8 @@ def _save(stage: Stage, dest: Dest, halt: Halt) -> None:
     stage.tally["savepoints"] += 1
     # Who stood still has looked before.
     healthy = dest.batch is None and not (stage.paused or stage.undercut or stage.tainted)
+    moves = dest.shape.partitions is not None or dest.shape.provider is not None
+    healthy &= not moves or _may_move(stage)  # it may have got unique ids since it was begun
     doer = stage.doer(Policy(), "savepoint")
     found = stage.start(doer, halt, partial(folder.save, dest))
     if found.done:
