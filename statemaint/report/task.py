@@ -4,8 +4,8 @@ Spark's tasks and Airflow's hand on the same: the plan a `PlanSummary`, and each
 `BundleReport`. `dumped` and `loaded` give their JSON, which only tasks of one build exchange.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Self, TypeVar, cast
 
@@ -185,13 +185,27 @@ def dumped(value: object) -> Any:
 def loaded(kind: type[_T], document: Any) -> _T:
     """Returns the value that `dumped` encoded.
 
-    A `ValueError` refuses another kind, and a missing field: another build made it, and the
-    default would be wrong.
+    A `ValueError` refuses another kind, a missing field, and below a field also one that is
+    unknown, such as a setting of the policy: another build made it, and meant something else.
     """
     value: _T = _adapter(cast("Any", kind)).validate_python(document)
-    if missing := {field.name for field in fields(cast("Any", kind))} - set(document):
-        raise ValueError(f"{kind.__name__} without {', '.join(sorted(missing))}")
+    own = dumped(value)
+    known = {name: part for name, part in document.items() if name in own}
+    for what, names in (("without", _missing(own, known)), ("with", _missing(known, own))):
+        if listed := ", ".join(sorted({*names})):
+            raise ValueError(f"{kind.__name__} {what} {listed}")
     return value
+
+
+def _missing(document: Any, other: Any) -> Iterator[str]:
+    """Yields the fields of a document, at any depth, that another one lacks."""
+    if isinstance(document, dict):
+        yield from document.keys() - other.keys()
+        for name in document.keys() & other.keys():
+            yield from _missing(document[name], other[name])
+    elif isinstance(document, list):
+        for part, own in zip(document, other, strict=True):
+            yield from _missing(part, own)
 
 
 @cache

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from statemaint.maintain import maintain
+from statemaint.maintain.work import WorkOrder
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.plan.actions import Request
@@ -117,6 +118,18 @@ def test_the_report_of_another_build_counts_as_none_and_never_as_a_success() -> 
     }
     with pytest.raises(ValueError, match=r"BundleReport without bytes, .*, failure, files"):
         loaded(BundleReport, of_earlier)
+
+
+def test_an_order_of_another_build_is_refused_for_a_setting_more_or_less() -> None:
+    order = dumped(WorkOrder("q", Policy(), "r", ()))
+    assert loaded(WorkOrder, order) == WorkOrder("q", Policy(), "r", ())
+    more = {**order, "policy": {**order["policy"], "newer": 1}}
+    with pytest.raises(ValueError, match="WorkOrder with newer"):
+        loaded(WorkOrder, more)
+    less = {**order, "policy": {**order["policy"]}}
+    del less["policy"]["trash_for"]
+    with pytest.raises(ValueError, match="WorkOrder without trash_for"):
+        loaded(WorkOrder, less)
 
 
 def test_a_record_keeps_what_metrics_show_of_a_partition() -> None:
