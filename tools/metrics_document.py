@@ -70,8 +70,9 @@ does not serve these series. The query's record counts the same work again once 
 reported it: never add the two.
 
 With `engine: spark` the task in Airflow reports, and has figures at its end. The driver of
-`python -m statemaint.spark maintain` or `verify` reports one group a query, `maintain-0` or
-`verify-0`; its figures, too, are known at the end.
+`python -m statemaint.spark maintain`, `verify` or `savepoint` reports one group a query, such as
+`maintain-0`; its figures, too, are known at the end. A run with the file's first query by name then
+deletes, within 4 s, the groups and files of queries that are no longer in the file.
 
 A task that is killed keeps the state `working`, and its `task_reported_timestamp_seconds` no longer
 changes.
