@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.request import ProxyHandler, build_opener
@@ -27,6 +27,7 @@ from statemaint.report.record import Record, next_record
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import JOIN
 from tests.support.metrics import ended, named, neglected
+from tests.support.serving import served
 from tools.demo.processes import wait_until
 from tools.demo.prometheus import Server, exporter
 
@@ -87,7 +88,7 @@ def slow_server(delay: float) -> Iterator[str]:
     """Runs a server that answers everything after a while."""
     ended_here = threading.Event()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Slow(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"] or 0))
             ended_here.wait(delay)
@@ -99,24 +100,17 @@ def slow_server(delay: float) -> Iterator[str]:
 
         do_POST = do_PUT = do_GET  # noqa: N815 -- the library calls them by these names
 
-        def log_message(self, *_: object) -> None:
-            pass
-
         def handle(self) -> None:
             try:
                 super().handle()
             except OSError:  # the other side has left
                 return
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        ended_here.set()
-        server.shutdown()
-        server.server_close()
+    with served(Slow) as url:
+        try:
+            yield url
+        finally:
+            ended_here.set()
 
 
 def _getter(url: str) -> Callable[[], str]:

@@ -1,9 +1,8 @@
 """What the package tells Airflow of itself, and its sensor and notifier without a server."""
 
 import json
-import threading
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from importlib import import_module, resources
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,6 +27,7 @@ from statemaint.airflow.sensors import CheckpointSensor
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.storage import LocalStorage
+from tests.support.serving import served
 from tests.systems.airflow.support import neglected
 
 pytestmark = pytest.mark.airflow
@@ -137,12 +137,7 @@ def test_a_notifier_posts_to_its_webhook_and_never_shows_the_address(
             self.send_response({"/right": 200, "/moved": 302}.get(self.path, 403))
             self.end_headers()
 
-        def log_message(self, *_: object) -> None:
-            """Says nothing."""
-
-    with HTTPServer(("127.0.0.1", 0), Webhook) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}"
+    with served(Webhook) as address:
         for path in ("right", "wrong", "moved"):
             connection = type("Found", (), {"password": f"{address}/{path}\n"})
             monkeypatch.setattr(BaseHook, "get_connection", lambda _, found=connection: found)
@@ -154,7 +149,6 @@ def test_a_notifier_posts_to_its_webhook_and_never_shows_the_address(
                     RuntimeError, match=r"^the webhook of connection oncall answers"
                 ):
                     notifier.notify({})
-        server.shutdown()
     assert posted == [{"text": "it failed"}] * 3
 
 

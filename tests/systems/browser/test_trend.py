@@ -1,14 +1,14 @@
 """The charts of a query's history in a browser, under the pages' own policy and without Airflow."""
 
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
 import pytest
 
 pytest.importorskip("playwright", reason="of the group `dev`")
 pytest.importorskip("airflow", reason="the extra `airflow`")
+
+from http.server import BaseHTTPRequestHandler
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
@@ -17,6 +17,7 @@ from statemaint.airflow.pages.app import _HEADERS, _STATIC
 from statemaint.airflow.pages.render import FOLDER
 from statemaint.model.verdict import Verdict
 from statemaint.report.trend import Point
+from tests.support.serving import served
 from tests.systems.browser import many
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
@@ -53,16 +54,11 @@ class Pages(BaseHTTPRequestHandler):
         page = many.query_page(2, POINTS).encode()
         self.wfile.write((FOLDER / "static" / name).read_bytes() if static else page)
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- its name
-        """Says nothing."""
-
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/statemaint/dags/statemaint__q0"
-        server.shutdown()
+    with served(Pages) as url:
+        yield f"{url}/statemaint/dags/statemaint__q0"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

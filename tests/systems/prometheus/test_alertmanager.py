@@ -4,12 +4,11 @@ import json
 import re
 import shutil
 import subprocess
-import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 import yaml
 
 from helm.alerts import ALERTS as RULES
+from tests.support.serving import served
 from tests.systems.prometheus.support import ALERTS, CHART, part
 from tools.demo.processes import wait_until
 from tools.demo.prometheus import Server, alertmanager, alerts_of, instant_query, prometheus
@@ -34,23 +34,15 @@ INSTALLATION = {"origin": "blue", "namespace": "one"}
 def page(text: str) -> Iterator[str]:
     """Serves metrics, for the length of a `with` block."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Page(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
             self.send_header("Content-Type", "text/plain; version=0.0.4")
             self.end_headers()
             self.wfile.write(text.encode())
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with served(Page) as url:
+        yield url
 
 
 def series(name: str, value: float, **labels: str) -> str:

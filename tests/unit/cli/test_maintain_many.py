@@ -2,9 +2,8 @@
 
 import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from statemaint.maintain.record import read_record
 from statemaint.storage import LocalStorage
 from statemaint.workers import Workers
 from tests.support.checkpoints import write_checkpoint
+from tests.support.serving import served
 from tests.support.terminal import at_terminal
 from tests.unit.cli.test_program import run
 
@@ -185,23 +185,15 @@ def gateway() -> Iterator[tuple[str, list[str]]]:
     """Yields the address of a Pushgateway, and the paths that are pushed to it."""
     pushed: list[str] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Gateway(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             pushed.append(self.path)
             self.rfile.read(int(self.headers["Content-Length"]))
             self.send_response(200)
             self.end_headers()
 
-        def log_message(self, *_: object) -> None:
-            """Prints nothing."""
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", pushed
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with served(Gateway) as url:
+        yield url, pushed
 
 
 def test_the_metrics_of_each_are_pushed(folder: Path, gateway: tuple[str, list[str]]) -> None:

@@ -5,7 +5,7 @@ from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from statemaint.metrics.publish import Gateway, publish_record, publish_waiting,
 from statemaint.report.record import Cause, LastRun, Record, next_record
 from tests.support.metrics import ORIGIN, TIGHT, ended, maintained, named, neglected, series_of
 from tests.support.planted import plant, secret
+from tests.support.serving import served
 
 NOW = 1_800_000_000.0
 WORD = secret("of-a-push")
@@ -37,7 +38,7 @@ class Asked:
 def server(
     *, status: int = 200, hold: threading.Event | None = None, groups: str = ""
 ) -> Iterator[Asked]:
-    class Handler(BaseHTTPRequestHandler):
+    class Gateway(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200 if groups else 501)
             self.end_headers()
@@ -54,20 +55,13 @@ def server(
 
         do_PUT = do_POST  # noqa: N815 -- the library calls it by this name
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    listening.daemon_threads = True
-    asked = Asked(f"http://127.0.0.1:{listening.server_port}")
-    threading.Thread(target=listening.serve_forever, daemon=True).start()
-    try:
-        yield asked
-    finally:
-        if hold:
-            hold.set()
-        listening.shutdown()
-        listening.server_close()
+    with served(Gateway) as url:
+        asked = Asked(url)
+        try:
+            yield asked
+        finally:
+            if hold:
+                hold.set()
 
 
 @pytest.fixture(autouse=True)

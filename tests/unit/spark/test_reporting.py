@@ -1,10 +1,9 @@
 """What Spark's driver publishes of a fleet, and removes."""
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,14 @@ import pytest
 from statemaint.queries.reading import read_queries
 from statemaint.spark.fleet import fleet_of
 from statemaint.spark.reporting import reporting
+from tests.support.serving import served
 
 
 @contextmanager
 def pushgateway(groups: dict[str, dict[str, str]]) -> Iterator[str]:
     """The address of a Pushgateway that keeps no series, only the labels of its groups."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Groups(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             listed = [{"labels": labels} for labels in groups.values()]
             self.answer(json.dumps({"data": listed}).encode())
@@ -38,17 +38,8 @@ def pushgateway(groups: dict[str, dict[str, str]]) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with served(Groups) as url:
+        yield url
 
 
 def run(file: Path, *entries: str, of: str = "", **settings: object) -> None:
