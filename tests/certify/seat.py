@@ -66,6 +66,7 @@ class Seat(Storage):
     def __init__(self, world: World, doer: Doer, gate: Gate, root: str = "certificate:") -> None:
         self._world, self._doer, self._gate, self._root = world, doer, gate, root
         self._requests: Counter[str] = Counter()
+        self._worlds = [world]  # that one gate stops it in
         self.turn = Turn()
 
     @property
@@ -95,6 +96,7 @@ class Seat(Storage):
         """Returns the same maintainer's view of another world, in which the same gate stops it."""
         other = Seat(world, self._doer, self._gate, root)
         other.turn = self.turn
+        self._worlds.append(world)
         return other
 
     def _operation(self, verb: str, path: str) -> "_Operation":
@@ -124,10 +126,11 @@ class Seat(Storage):
         whose, alone = id(self._doer), len(self.turn.all) == 1
         for thread in self.turn.all:
             begins = 0 if thread in self.turn.inside else 1
-            if late or not alone:
-                self._world.late[whose, thread] = begins
-            if frozen or not alone:
-                self._world.frozen[whose, thread] = begins
+            for world in self._worlds:
+                if late or not alone:
+                    world.late[whose, thread] = begins
+                if frozen or not alone:
+                    world.frozen[whose, thread] = begins
 
     def list(self, prefix: str) -> Iterator[Entry]:
         """Yields in an order of no meaning, each entry as it is when its turn comes."""
