@@ -57,6 +57,7 @@ class Deeds:
         proved: what the ledger has proved of each snapshot: version, and each size and CRC-32C.
         mine: the tables that each run has uploaded.
         foreign: the paths that only an operator knows.
+        in_ledger: the snapshots of ours that only the ledger knows, with their contents.
         holder: tells from the files which run holds the lease (S8); `None` in a world without.
         gone: what was taken away, by path, and in which world that was: what an undo may bring
             back (S17).
@@ -74,6 +75,7 @@ class Deeds:
     mine: set[tuple[str, str]] = field(default_factory=set)
     foreign: set[str] = field(default_factory=set)
     forgotten: set[str] = field(default_factory=set)
+    in_ledger: dict[str, bytes] = field(default_factory=dict)
     gone: dict[str, dict[bytes, tuple[int, int]]] = field(default_factory=dict)
     taken: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     linked: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -344,7 +346,8 @@ class Deeds:
             if self.world.is_late(doer) and self._true(directory, base, other):
                 return
         # A stale snapshot of ours may go to the trash; every version must load without it.
-        if path in self.certificate.made and self._in_trash(path, gone):
+        ours = path in self.certificate.made or self.in_ledger.get(path) == gone.content
+        if ours and self._in_trash(path, gone):
             return
         if self._dead(path):
             return

@@ -379,7 +379,11 @@ class Operator:
             stage.tally["files of ours deleted"] += 1
             stage.ended &= stage.ended if folder == "attestations" else set()  # others had records
             if folder in ("", "attestations"):
-                certificate.made.clear()  # nobody can know of them any more that they are ours
+                written = {path: one.file.content for path, one in certificate.made.items()}
+                stage.deeds.in_ledger |= written
+                certificate.made.clear()  # nobody can know of them any more what they were made of
+            if folder in ("", "ledger"):
+                stage.deeds.in_ledger.clear()  # nor that they are ours
 
     # -- foreign files
 
