@@ -127,7 +127,7 @@ class Dest:
 
     def _startable(self, doer: Doer) -> None:
         if why := self._broken():
-            if self.world.is_late(doer) or self.world.is_frozen(doer):
+            if self.world.is_late(doer):
                 return  # paused for longer than its lease in this very write
             raise Loss(f"S23: {doer.run} ({doer.verb}) left {self.address} startable, and {why}")
         if not self.whole:

@@ -126,11 +126,11 @@ class Seat(Storage):
         whose, alone = id(self._doer), len(self.turn.all) == 1
         for thread in self.turn.all:
             begins = 0 if thread in self.turn.inside else 1
-            for world in self._worlds:
-                if late or not alone:
+            if frozen or not alone:
+                self._world.frozen[whose, thread] = begins
+            for world in self._worlds:  # in a savepoint's folder it has looked before any write
+                if late or not alone or world is not self._world:
                     world.late[whose, thread] = begins
-                if frozen or not alone:
-                    world.frozen[whose, thread] = begins
 
     def list(self, prefix: str) -> Iterator[Entry]:
         """Yields in an order of no meaning, each entry as it is when its turn comes."""
