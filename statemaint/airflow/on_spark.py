@@ -27,7 +27,7 @@ from statemaint.airflow.settings import QuerySettings
 from statemaint.errors import ConfigError, StatemaintError
 from statemaint.maintain.work import WorkOrder, hand_over, read_reports
 from statemaint.queries.models import SparkSettings
-from statemaint.report.task import BundleReport, Failure, named
+from statemaint.report.task import BundleReport, Failure, named, of_one_build
 
 _log = logging.getLogger(__name__)
 _MODULE = "statemaint.spark"
@@ -36,6 +36,10 @@ PATIENCE = 3.0
 _POLL_SECONDS = 0.05
 _PROVIDER = "apache-airflow-providers-apache-spark"
 _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
+_UNREAD = (
+    "the outcomes of Spark's program cannot be read; give it the build of statemaint that Airflow "
+    "has"
+)
 
 OnKill = Callable[[Callable[[], object]], object]
 """Receives the function that ends the program, for when Airflow kills the task."""
@@ -76,12 +80,10 @@ def maintain_queries(
 
 def _done(settings: QuerySettings, order: WorkOrder, attempt: int, wrong: str | None) -> Done:
     try:
-        reports = read_reports(settings.open(), order, attempt)
+        with of_one_build(_UNREAD):
+            reports = read_reports(settings.open(), order, attempt)
     except StatemaintError as error:
         return [], Failure.of(error)
-    except ValueError as error:
-        unread = f"the outcomes of Spark's program cannot be read ({str(error).splitlines()[0]})"
-        return [], Failure(f"CONFIG: {unread}; give it the build of statemaint that Airflow has")
     inspected = [report for report in reports if report.inspected]
     _log.info("%s\n%s", settings.query, texts.table(inspected))
     labels = {report.label for report in reports}

@@ -12,11 +12,16 @@ from airflow.sdk.exceptions import AirflowFailException
 from statemaint.airflow.names import COSTS, of_query
 from statemaint.airflow.plans import PLAN, plan_address
 from statemaint.airflow.tasks import PLANNED, REPORT
+from statemaint.errors import ConfigError
 from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.work import TaskResults, key_of
-from statemaint.report.task import BundleReport, loaded
+from statemaint.report.task import BundleReport, Failure, loaded, of_one_build
 
 _log = logging.getLogger(__name__)
+_OTHER_BUILD = (
+    "an earlier task of this run ran on another build of statemaint; clear the whole run, to begin "
+    "again with its plan"
+)
 
 
 def pass_on(xcoms: Mapping[str, Any], query: str = "") -> None:
@@ -62,19 +67,17 @@ def report_key(planned: Sequence[Bundle]) -> str:
 
 
 @contextmanager
-def of_one_build() -> Iterator[None]:
+def by_one_build() -> Iterator[None]:
     """Fails a task that cannot read what the earlier tasks of its run have passed on."""
     try:
-        yield
-    except ValueError as error:
-        raise AirflowFailException(
-            "CONFIG: an earlier task of this run ran on another build of statemaint; "
-            f"clear the whole run, to begin again with its plan ({str(error).splitlines()[0]})"
-        ) from None
+        with of_one_build(_OTHER_BUILD):
+            yield
+    except ConfigError as error:
+        raise AirflowFailException(Failure.of(error).reason) from None
 
 
 def results_of(planned: Any, reports: Iterable[Any]) -> TaskResults:
-    with of_one_build():
+    with by_one_build():
         results = loaded(TaskResults, planned) if planned else TaskResults()
         return replace(results, reports=tuple(loaded(BundleReport, report) for report in reports))
 

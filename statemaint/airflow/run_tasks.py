@@ -25,8 +25,8 @@ from statemaint.airflow.form import together_form
 from statemaint.airflow.links import add_links
 from statemaint.airflow.names import NOTE, asset_uri, findings_uri, run_name
 from statemaint.airflow.passed_on import (
+    by_one_build,
     last_costs,
-    of_one_build,
     own_group,
     pass_on,
     pulled,
@@ -126,7 +126,7 @@ def _maintain_task(settings: QuerySettings, terms: Terms) -> Any:
         where, options = _located(settings, terms), _options(terms)
         # Airflow does not give a mapped task the links that its DAG shows.
         add_links(get_current_context()["task"], query=settings.query)
-        with of_one_build():
+        with by_one_build():
             planned = tasks.bundles_of([bundle])
         order = options.order(where, planned, run=_run(), handover=pulled(HANDOVER))
         with reporting(where) as progress:

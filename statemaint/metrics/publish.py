@@ -73,6 +73,19 @@ def publish_record(
     return pushed and written
 
 
+def remove_missing(named: Named, targets: Targets, seconds: float) -> None:
+    """Removes the published metrics of queries that are no longer in the file, if all are known.
+
+    A Pushgateway has some seconds for it. A failure is logged.
+    """
+    folder, known = targets.textfile, targets.known
+    if known is not None and folder:
+        _try(lambda: remove_textfiles(folder, named, known=known), _NOT_PRUNED)
+    if known is not None and targets.gateway:
+        gateway = gateway_of(targets, None)
+        _try(lambda: within(seconds, lambda: _prune(gateway, named, targets)), _NOT_PRUNED)
+
+
 def publish_waiting(
     named: Named, since: float, targets: Targets, *, credentials: Credentials = None
 ) -> None:

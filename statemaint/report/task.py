@@ -5,11 +5,12 @@ Spark's tasks and Airflow's hand on the same: the plan a `PlanSummary`, and each
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Self, TypeVar, cast
 
-from statemaint.errors import StatemaintError
+from statemaint.errors import ConfigError, StatemaintError
 from statemaint.model.checkpoint import Store
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.plan.actions import Plan
@@ -206,6 +207,15 @@ def _missing(document: Any, other: Any) -> Iterator[str]:
     elif isinstance(document, list):
         for part, own in zip(document, other, strict=True):
             yield from _missing(part, own)
+
+
+@contextmanager
+def of_one_build(otherwise: str) -> Iterator[None]:
+    """Refuses in words what cannot be `loaded`."""
+    try:
+        yield
+    except ValueError as error:
+        raise ConfigError(f"{otherwise} ({str(error).splitlines()[0]})") from error
 
 
 @cache

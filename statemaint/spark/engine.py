@@ -16,7 +16,7 @@ from statemaint.maintain.bundles import Costs, bundles
 from statemaint.maintain.work import TaskResults, WorkOrder, read_order, store_reports
 from statemaint.model.ids import UnitId
 from statemaint.records.claims import Holder
-from statemaint.report.task import BundleReport, Failure, loaded
+from statemaint.report.task import BundleReport, Failure, loaded, of_one_build
 from statemaint.spark.fleet import Target, tried
 from statemaint.spark.frames import NOTED, Work, computed, cores_of, outcomes, shares
 from statemaint.spark.leases import Leases
@@ -26,7 +26,6 @@ from statemaint.spark.units import (
     Piece,
     PlannedQuery,
     maintain_unit,
-    of_one_build,
     prepare_query,
     unit_piece,
     waits,
@@ -251,7 +250,9 @@ def _read(handed: Sequence[tuple[str, str]], tell: Tell) -> dict[Target, WorkOrd
 
     def read(place: tuple[str, str]) -> None:
         checkpoint, key = place
-        with of_one_build("made the plan of this run"):
+        with of_one_build(
+            "another build of statemaint made the plan of this run; repeat the whole run"
+        ):
             order = read_order(Target("", checkpoint).open(), key)
         orders[Target(order.query, checkpoint, order.policy)] = order
 

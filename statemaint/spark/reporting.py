@@ -8,7 +8,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING
 
 from statemaint.cli.output import tell
@@ -16,7 +15,6 @@ from statemaint.cli.queries import named_of, targets_of
 from statemaint.errors import ConfigError
 from statemaint.maintain.record import is_refusal, note_run, note_verification
 from statemaint.maintain.work import TaskResults
-from statemaint.metrics.options import Named, Targets
 from statemaint.model.verdict import Looked, Verdict, worst
 from statemaint.queries.reading import QueriesReading
 from statemaint.report.record import code_of, with_emptied
@@ -47,7 +45,9 @@ def reporting(
     if not tasks:
         yield lambda _: None
         return
-    from statemaint.metrics.tasks import reporting as published  # noqa: PLC0415 -- needs an extra
+    from statemaint.metrics.publish import remove_missing  # noqa: PLC0415 -- needs an extra
+    from statemaint.metrics.tasks import ENDING_SECONDS  # noqa: PLC0415 -- as above
+    from statemaint.metrics.tasks import reporting as published  # noqa: PLC0415 -- as above
 
     with published(*tasks, clock=time.time) as progress:
         by_query = {task.of.query: of_task for task, of_task in zip(tasks, progress, strict=True)}
@@ -63,22 +63,7 @@ def reporting(
 
         yield ended
     for task in tasks:
-        if task.targets.known is not None:
-            _remove_missing(task.of, task.targets, task.targets.known)
-
-
-def _remove_missing(named: Named, targets: Targets, known: frozenset[str]) -> None:
-    from statemaint.metrics import publish, tasks  # noqa: PLC0415 -- needs an extra
-
-    try:
-        if targets.textfile:
-            publish.remove_textfiles(targets.textfile, named, known=known)
-        if targets.gateway:
-            gateway = publish.gateway_of(targets, None)
-            prune = partial(gateway.prune, named, known, targets.detailed)
-            publish.within(tasks.ENDING_SECONDS, prune)
-    except publish.ERRORS as error:
-        _log.warning("metrics of missing queries are not removed: %s", error)
+        remove_missing(task.of, task.targets, ENDING_SECONDS)
 
 
 def _tasks(

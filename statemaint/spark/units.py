@@ -3,13 +3,12 @@
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any
 
 from statemaint.audit import verify
-from statemaint.errors import ConfigError, LeaseLostError, StatemaintError
+from statemaint.errors import LeaseLostError, StatemaintError
 from statemaint.execute.attempts import LeaseGuardedStorage
 from statemaint.maintain.bundles import PER_UNIT, Bundle, weights
 from statemaint.maintain.work import WorkOrder, claim_of, maintain_part, prepare
@@ -18,7 +17,7 @@ from statemaint.plan.actions import Request
 from statemaint.planning import plan_checkpoint, scan_with_logs
 from statemaint.records.claims import Holder, newest
 from statemaint.report.record import code_of
-from statemaint.report.task import BundleReport, PlanSummary, dumped, loaded
+from statemaint.report.task import BundleReport, PlanSummary, dumped, loaded, of_one_build
 from statemaint.report.to_json import verdict_json
 from statemaint.spark.fleet import Target
 from statemaint.spark.outcomes import (
@@ -156,7 +155,9 @@ def maintain_unit(piece: str) -> Iterator[Row]:
             lambda storage: _maintained(target, order, storage),
             again=lambda: check_lease_held(place, bundle.holder),
         )
-        with of_one_build("maintained this unit before"):
+        with of_one_build(
+            "another build of statemaint maintained this unit before; repeat the whole run"
+        ):
             for note in filter(None, (row.get("note") for row in rows)):
                 loaded(BundleReport, json.loads(note))
     except Exception as error:  # noqa: BLE001 -- one unit must not stop the others (S16)
@@ -193,16 +194,6 @@ def _failed(target: Target, bundle: Bundle, error: Exception) -> Row:
 
 def _noted(target: Target, report: BundleReport) -> Row:
     return {**of_query(target), "note": json.dumps(dumped(report))}
-
-
-@contextmanager
-def of_one_build(what: str) -> Iterator[None]:
-    """Refuses what cannot be read because another build has stored it for this run."""
-    try:
-        yield
-    except ValueError as error:
-        text = f"another build of statemaint {what}; repeat the whole run"
-        raise ConfigError(f"{text} ({str(error).splitlines()[0]})") from error
 
 
 def check_lease_held(storage: Storage, holder: Holder | None) -> None:

@@ -131,8 +131,8 @@ def test_the_outcomes_of_another_build_are_a_failure_in_one_line(tmp_path: Path)
     where = settings(neglected(tmp_path / "c"))
     _, failure = maintained(where, planned(where), start=another)
     assert failure == Failure(
-        "CONFIG: the outcomes of Spark's program cannot be read (BundleReport without seconds); "
-        "give it the build of statemaint that Airflow has"
+        "CONFIG: the outcomes of Spark's program cannot be read; "
+        "give it the build of statemaint that Airflow has (BundleReport without seconds)"
     )
 
 
